@@ -1,0 +1,96 @@
+"""Everything that Tocsin refuses, as one tree.
+
+    TocsinError
+    ├── SettingError            a setting has a value that cannot work
+    ├── InputError              a file cannot be read at all
+    ├── DocumentError           one document is refused; the others go through
+    ├── SubscriptionError       one subscription is refused; the others run
+    ├── SnapshotError           a saved index is damaged, or of another format
+    └── QueryError              a query is refused; it names the position
+        ├── QuerySyntaxError    it cannot be read
+        ├── QueryTooLong        more characters than query_characters_max
+        ├── QueryTooDeep        more nesting than query_nesting_max
+        ├── QueryTooManyAtoms   more atoms than query_atoms_max
+        ├── QueryTooCostly      more work per document than query_cost_max
+        └── NestedUnderNot      NOT over a nested query in a subscription
+
+A message says what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+WINDOW = 60  # characters of the query shown on each side of the caret
+
+
+class TocsinError(Exception):
+    """Anything that Tocsin refuses, with a sentence that a user can act on."""
+
+
+class SettingError(TocsinError):
+    """A setting has a value that cannot work."""
+
+
+class InputError(TocsinError):
+    """A file or folder cannot be read at all."""
+
+
+class DocumentError(TocsinError):
+    """A document is refused; `where` is its file and line if it came from one."""
+
+    def __init__(self, reason: str, where: str = "") -> None:
+        super().__init__(f"{where}: {reason}" if where else reason)
+        self.reason = reason
+        self.where = where
+
+
+class SubscriptionError(TocsinError):
+    """A subscription is refused."""
+
+
+class SnapshotError(TocsinError):
+    """A saved index cannot be used."""
+
+
+class QueryError(TocsinError):
+    """A query is refused: `reason` says why, `position` (from 0) where in `text`."""
+
+    def __init__(self, reason: str, text: str = "", position: int = 0) -> None:
+        self.reason = reason
+        self.text = text
+        self.position = min(position, len(text))
+        super().__init__(f"{reason} (position {self.position})\n{self.caret()}")
+
+    def caret(self) -> str:
+        """The line of the query that holds the position, and a line with a caret under it."""
+        start = self.text.rfind("\n", 0, self.position) + 1
+        end = self.text.find("\n", self.position)
+        end = len(self.text) if end < 0 else end
+        left, right = max(start, self.position - WINDOW), min(end, self.position + WINDOW)
+        before = ("…" if left > start else "") + self.text[left : self.position]
+        after = self.text[self.position : right] + ("…" if right < end else "")
+        line = "".join(c if c.isprintable() else " " for c in before + after)
+        return f"  {line}\n  {' ' * len(before)}^"
+
+
+class QuerySyntaxError(QueryError):
+    """The query cannot be read."""
+
+
+class QueryTooLong(QueryError):
+    """The query has more characters than query_characters_max."""
+
+
+class QueryTooDeep(QueryError):
+    """The query is nested deeper than query_nesting_max."""
+
+
+class QueryTooManyAtoms(QueryError):
+    """The query has more atoms than query_atoms_max."""
+
+
+class QueryTooCostly(QueryError):
+    """The query could cost more work per document than one subscription may spend."""
+
+
+class NestedUnderNot(QueryError):
+    """NOT over a nested query cannot be kept right as documents arrive (SmartSeer §VI-B)."""

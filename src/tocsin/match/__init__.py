@@ -1,0 +1,1 @@
+"""Many queries against many documents."""
