@@ -110,7 +110,8 @@ class _Cover:
             case Near(words=operands, gaps=gaps, ordered=ordered):
                 same = known == [words(operand, name) for operand in operands]
                 wider = all(
-                    low <= l and u <= high for (l, u), (low, high) in zip(special.gaps, gaps, strict=False)
+                    low <= least and most <= high
+                    for (least, most), (low, high) in zip(special.gaps, gaps, strict=False)
                 )
                 return same and wider and (special.ordered or not ordered)
         return False

@@ -8,7 +8,7 @@ document is not, or in which range it lies, can wait nowhere and sees every docu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
@@ -146,6 +146,10 @@ class Key:
         return f"{where}{self.word}{how}"
 
 
+Frequency = Callable[[Key], int]
+"""In how many documents a key is held."""
+
+
 def keys_of(atom: Atom, analysis: Analysis) -> tuple[frozenset[Key], ...]:
     """What a document must hold for the atom: all keys of one of these sets.
 
@@ -186,18 +190,18 @@ def _marked(query: Query) -> bool:
     return isinstance(query, Words | Near | Equals | In)
 
 
-def anchors(query: Query, analysis: Analysis, frequency: Mapping[Key, int] | None = None) -> frozenset[Key] | None:
+def anchors(query: Query, analysis: Analysis, frequency: Frequency = lambda key: 0) -> frozenset[Key] | None:
     """The rarest keys such that every matching document holds at least one; None if there are none.
 
     Selectivity is read from document frequencies (SmartSeer §III: the most selective word). A nested
     query's values are not known here, so it alone offers no anchor.
     """
-    return _anchors(inward(query), analysis, frequency or {})
+    return _anchors(inward(query), analysis, frequency)
 
 
-def _anchors(query: Query, analysis: Analysis, frequency: Mapping[Key, int]) -> frozenset[Key] | None:
+def _anchors(query: Query, analysis: Analysis, frequency: Frequency) -> frozenset[Key] | None:
     def weight(keys: frozenset[Key]) -> tuple[int, int, list[Key]]:
-        return sum(frequency.get(key, 0) for key in keys), len(keys), sorted(keys)
+        return sum(frequency(key) for key in keys), len(keys), sorted(keys)
 
     match query:
         case And(parts):

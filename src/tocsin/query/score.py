@@ -97,3 +97,19 @@ def document_vector(document: Document, analysis: Analysis, statistics: Statisti
 def score(query: Query, document: Document, analysis: Analysis, statistics: Statistics) -> float:
     """How well the document fits the query, in [0, 1]; 0 if the query asks for no word."""
     return cosine(document_vector(document, analysis, statistics), query_vector(query, analysis, statistics))
+
+
+def similarity(field: str, text: str, document: Document, analysis: Analysis, statistics: Statistics) -> float:
+    """The cosine that `~` compares with its threshold: of the named field and the text, each word as often as it is."""
+    asked = Counter(word for word in words(text, analysis.of(field)) if word)
+    found = word_counts(document, analysis, field)
+    return cosine(Vector.of(found, statistics), Vector.of(asked, statistics))
+
+
+def score_parts(query: Query, document: Document, analysis: Analysis, statistics: Statistics) -> dict[str, float]:
+    """What each word of the query adds to the score."""
+    asked = query_vector(query, analysis, statistics)
+    found = document_vector(document, analysis, statistics)
+    length = asked.length * found.length
+    shared = {word: weight * found.weights[word] for word, weight in asked.weights.items() if word in found.weights}
+    return {word: round(part / length, 6) for word, part in shared.items()} if length else {}

@@ -7,7 +7,6 @@ analysed, how frequent words are (for `~` and scores), and the documents seen (f
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from tocsin import dates
 from tocsin.model import Document, Value
 from tocsin.query.ast import And, Bound, Equals, Exists, In, Near, Not, Or, Prefix, Query, Range, Similar, Words
-from tocsin.query.score import Statistics, Vector, cosine, word_counts
+from tocsin.query.score import Statistics, similarity
 from tocsin.text import Analysis, fold, texts, value_key, values_of, words
 
 
@@ -49,7 +48,8 @@ def holds(query: Query, document: Document, knowledge: Knowledge) -> bool:
         case Words(name):
             numbers = values_of(document, name) if name and query.number is not None else ()
             return any(is_number(value) and float(value) == query.number for value in numbers) or any(
-                has_phrase(value, words(query.text, analysis)) for value, analysis in texts(document, name, knowledge.analysis)
+                has_phrase(value, words(query.text, analysis))
+                for value, analysis in texts(document, name, knowledge.analysis)
             )
         case Near(name, operands, gaps, ordered):
             return any(
@@ -63,16 +63,15 @@ def holds(query: Query, document: Document, knowledge: Knowledge) -> bool:
             )
         case Prefix(name, text):
             start = fold(text)
-            return any(word.startswith(start) for value, _ in texts(document, name, knowledge.analysis) for word in value)
+            return any(
+                word.startswith(start) for value, _ in texts(document, name, knowledge.analysis) for word in value
+            )
         case Exists(name):
             return bool(values_of(document, name))
         case Range(name, low, high):
             return any(within(value, low, high, query.is_date) for value in values_of(document, name))
         case Similar(name, text, threshold):
-            asked = Counter(only_words(words(text, knowledge.analysis.of(name))))
-            found = word_counts(document, knowledge.analysis, name)
-            vectors = (Vector.of(counts, knowledge.statistics) for counts in (found, asked))
-            return cosine(*vectors) >= threshold
+            return similarity(name, text, document, knowledge.analysis, knowledge.statistics) >= threshold
         case In(name, source, inner):
             among = knowledge.values(inner, source)
             return any(value_key(value) in among for value in values_of(document, name))
@@ -115,9 +114,7 @@ def has_chain(
         reached = [
             after
             for after in nexts
-            if any(
-                low <= (after - before if ordered else abs(after - before)) - 1 <= high for before in reached
-            )
+            if any(low <= (after - before if ordered else abs(after - before)) - 1 <= high for before in reached)
         ]
     return bool(reached)
 

@@ -1,0 +1,55 @@
+"""The command line: builds everything, owns nothing.
+
+Data goes to standard output, messages to standard error. Exit status: 0 done, 1 some input was
+rejected or a check failed, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from tocsin.cli import explain, match, search, tour
+from tocsin.cli.console import say
+from tocsin.errors import InputError, QueryError, SettingError, TocsinError
+
+COMMANDS = (match, search, explain, tour)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = argparse.ArgumentParser(
+        prog="tocsin", description="Standing queries over streams of documents: write a query once, be told of matches."
+    )
+    commands = top.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
+    for module in COMMANDS:
+        command = commands.add_parser(module.NAME, help=module.HELP, description=module.DESCRIPTION)
+        module.arguments(command)
+        command.set_defaults(run=module.run)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status."""
+    given = parser().parse_args(arguments)
+    try:
+        status: int = given.run(given)
+    except QueryError as error:
+        say(f"tocsin {given.command}: {error}")
+        return 1
+    except (SettingError, InputError) as error:
+        say(f"tocsin {given.command}: {error}")
+        return 2
+    except TocsinError as error:
+        say(f"tocsin {given.command}: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say(f"tocsin {given.command}: stopped")
+        return 130
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status

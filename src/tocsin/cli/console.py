@@ -1,0 +1,47 @@
+"""Speaking to a person: messages and progress on standard error, data lines on standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from time import monotonic
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+Item = TypeVar("Item")
+PATIENCE_SECONDS = 1.0  # progress is shown to who has waited longer than this
+
+
+def say(message: str) -> None:
+    """A message for the person, never mixed with data."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def line(data: dict[str, Any]) -> str:
+    """One line of output."""
+    return json.dumps(data, ensure_ascii=False)
+
+
+def progress(items: Iterable[Item], what: str) -> Iterator[Item]:
+    """The same items; counts them on a terminal once it takes longer than a second."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from items
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"))
+    bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+    task = bar.add_task(what, total=None)
+    start, shown = monotonic(), False
+    try:
+        for item in items:
+            bar.advance(task)
+            if not shown and monotonic() - start > PATIENCE_SECONDS:
+                bar.start()
+                shown = True
+            yield item
+    finally:
+        if shown:
+            bar.stop()

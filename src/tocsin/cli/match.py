@@ -1,0 +1,85 @@
+"""`tocsin match`: subscriptions in a file against documents in files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import IO, Any
+
+from tocsin.cli.collection import Collection, documents_argument
+from tocsin.cli.console import line, progress, say
+from tocsin.errors import SubscriptionError, TocsinError
+from tocsin.files import Entry, Rejection, read_subscriptions, replacing, rereadable
+from tocsin.match.engines import ENGINES, engine_named
+from tocsin.match.explain import evidence
+from tocsin.match.matcher import Hit, Matcher
+from tocsin.model import Subscription
+from tocsin.query import parse_subscription
+from tocsin.settings import DEFAULTS
+from tocsin.text import Analysis
+
+NAME = "match"
+HELP = "match documents in files against subscriptions in a file"
+DESCRIPTION = """Reads subscriptions ({"id", "query"} a line) and documents, and prints a line
+{"subscription", "document", "score"} for each match, in document order, then by subscription id."""
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """Its options."""
+    command.add_argument("-s", "--subscriptions", metavar="SUBS", required=True, help="subscriptions, one a line")
+    documents_argument(command, required=True)
+    command.add_argument("-o", "--output", metavar="OUT", help="write here instead of standard output; replaces it")
+    command.add_argument("--engine", choices=ENGINES, default="auto", help="how to match; all give equal results")
+    command.add_argument("--explain", action="store_true", help="add to each line why it matched")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Exit status 1 if a subscription or a document was rejected; the others run."""
+    analysis = Analysis.parse(given.analysis)
+    with rereadable(given.documents, say) as inputs:
+        subscriptions, refused = read(given.subscriptions, analysis)
+        collection = Collection(inputs, analysis)
+        matcher = Matcher(subscriptions, engine_named(given.engine, analysis), analysis, collection.statistics)
+        hits = matcher.match(progress(collection.documents(), "matching documents"))
+        with replacing(given.output) if given.output else nullcontext(sys.stdout) as output:
+            write(hits, matcher, output, explain=given.explain)
+    return max(collection.close(), 1 if refused else 0)
+
+
+def read(path: str, analysis: Analysis) -> tuple[list[Subscription], int]:
+    """The subscriptions that can run, and how many cannot, each of which is named."""
+    refused = 0
+
+    def reject(rejection: Rejection) -> None:
+        nonlocal refused
+        refused += 1
+        say(f"rejected: {rejection}")
+
+    found = []
+    for entry in read_subscriptions(path, DEFAULTS.document, reject, note=say):
+        try:
+            found.append(_subscription(entry, analysis))
+        except TocsinError as error:
+            reject(Rejection(entry.file, entry.line, f"subscription {entry.id!r}: {error}"))
+    return found, refused
+
+
+def _subscription(entry: Entry, analysis: Analysis) -> Subscription:
+    if entry.query is None or entry.xpath is not None:
+        raise SubscriptionError("XPath subscriptions are not built yet: leave the xpath out, or wait for it")
+    return Subscription(entry.id, parse_subscription(entry.query, analysis), entry.query)
+
+
+def write(hits: Iterable[Hit], matcher: Matcher, output: IO[str], explain: bool) -> None:
+    """One line a match."""
+    for hit in hits:
+        data: dict[str, Any] = {
+            "subscription": hit.subscription.id,
+            "document": hit.document.id,
+            "score": hit.score,
+        }
+        if explain:
+            data["evidence"] = evidence(hit.subscription.query, hit.document, matcher.knowledge_of(hit.subscription))
+        output.write(line(data) + "\n")

@@ -1,0 +1,167 @@
+"""Why a document matched, or what it lacked.
+
+For a match: the clause that holds and, for each of its atoms, where. For a pair that does not match:
+the clause that comes nearest, with what fails in it.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from tocsin.model import Document
+from tocsin.query.ast import And, Atom, Equals, Exists, In, Near, Not, Or, Prefix, Query, Range, Similar, Words, atoms
+from tocsin.query.normal import Clause, clauses, inward
+from tocsin.query.score import score_parts, similarity
+from tocsin.query.semantics import Knowledge, has_phrase, holds, is_number, only_words, within
+from tocsin.query.show import show
+from tocsin.text import Analysis, fold, value_key, values_of, words
+
+Evidence = dict[str, Any]
+
+
+def evidence(query: Query, document: Document, knowledge: Knowledge) -> Evidence:
+    """Where in the document the query found what it asks for."""
+    clause = _holding(query, document, knowledge)
+    wanted = clause.positive if clause else _positive(inward(query))
+    found = [_where(atom, document, knowledge) for atom in wanted if holds(atom, document, knowledge)]
+    return {
+        "clause": show(clause.query() if clause else query),
+        "atoms": found,
+        "score": score_parts(query, document, knowledge.analysis, knowledge.statistics),
+    }
+
+
+def nearest(query: Query, document: Document, knowledge: Knowledge) -> Evidence:
+    """The clause that fails in the fewest atoms, and those atoms."""
+    options = clauses(query)
+    if options is None:
+        return {"clause": show(query), "failing": _failing_parts(inward(query), document, knowledge)}
+    if not options:
+        return {"clause": show(query), "failing": ["the query contradicts itself: it never holds"]}
+    failures = [(_failing(clause, document, knowledge), clause) for clause in options]
+    failing, clause = min(failures, key=lambda failure: len(failure[0]))
+    return {"clause": show(clause.query()), "failing": failing}
+
+
+def _holding(query: Query, document: Document, knowledge: Knowledge) -> Clause | None:
+    """The clause that holds; clauses are disjoint, so there is one at most."""
+    for clause in clauses(query) or ():
+        if holds(clause.query(), document, knowledge):
+            return clause
+    return None
+
+
+def _failing(clause: Clause, document: Document, knowledge: Knowledge) -> list[str]:
+    missing = [show(atom) for atom in clause.positive if not holds(atom, document, knowledge)]
+    unwanted = [show(Not(atom)) for atom in clause.negative if holds(atom, document, knowledge)]
+    return missing + unwanted
+
+
+def _failing_parts(query: Query, document: Document, knowledge: Knowledge) -> list[str]:
+    """For a query kept whole: the failing parts of its outermost AND."""
+    parts = query.parts if isinstance(query, And) else (query,)
+    return [show(part) for part in parts if not holds(part, document, knowledge)]
+
+
+def _positive(query: Query) -> list[Atom]:
+    match query:
+        case And(parts) | Or(parts):
+            return [atom for part in parts for atom in _positive(part)]
+        case Not():
+            return []
+    return list(atoms(query))
+
+
+def _where(atom: Atom, document: Document, knowledge: Knowledge) -> Evidence:
+    """One place that satisfies the atom."""
+    found: Evidence = {"atom": show(atom)}
+    match atom:
+        case Words() | Near() | Prefix() | Equals():
+            found |= _in_text(atom, document, knowledge.analysis) or _number(atom, document)
+        case Range(field, low, high):
+            values = values_of(document, field)
+            found |= {"field": field, "value": next(v for v in values if within(v, low, high, atom.is_date))}
+        case Exists(field):
+            found |= {"field": field}
+        case Similar(field, text):
+            weight = similarity(field, text, document, knowledge.analysis, knowledge.statistics)
+            found |= {"field": field, "cosine": weight, "threshold": atom.threshold}
+        case In(field, source, inner):
+            among = knowledge.values(inner, source)
+            value = next(value for value in values_of(document, field) if value_key(value) in among)
+            found |= {"field": field, "value": value}
+    return found
+
+
+def _number(atom: Atom, document: Document) -> Evidence:
+    if not isinstance(atom, Words | Equals) or atom.field is None:
+        return {}
+    values = values_of(document, atom.field)
+    return {"field": atom.field, "value": next(v for v in values if is_number(v) and float(v) == atom.number)}
+
+
+def _in_text(atom: Words | Near | Prefix | Equals, document: Document, analysis: Analysis) -> Evidence:
+    """The field, the number of the value in it, the words and their positions."""
+    for field in document.fields if atom.field is None else (atom.field,):
+        for index, value in enumerate(values_of(document, field)):
+            if isinstance(value, str):
+                name = analysis.of(field)
+                positions = _positions(atom, words(value, name), name)
+                if positions:
+                    found = [words(value, name)[position] for position in positions]
+                    return _place(atom, field, index, found, positions)
+    return {}
+
+
+def _place(atom: Atom, field: str, index: int, found: list[str], positions: list[int]) -> Evidence:
+    place: Evidence = {"field": field, "value_index": index, "words": found, "positions": positions}
+    if isinstance(atom, Near):
+        pairs = pairwise(positions)
+        place["between"] = [abs(after - before) - 1 for before, after in pairs]
+    return place
+
+
+def _positions(atom: Words | Near | Prefix | Equals, value: tuple[str, ...], name: str) -> list[int]:
+    """Positions in the value that satisfy the atom; none if it does not hold there."""
+    match atom:
+        case Words(text=text):
+            phrase = words(text, name)
+            return _phrase_at(value, phrase) if has_phrase(value, phrase) else []
+        case Equals(text=text):
+            same = only_words(value) == only_words(words(text, name)) != ()
+            return [position for position, word in enumerate(value) if word] if same else []
+        case Prefix(text=text):
+            start = fold(text)
+            return next(([position] for position, word in enumerate(value) if word.startswith(start)), [])
+        case Near(words=operands, gaps=gaps, ordered=ordered):
+            return chain_at(value, [words(operand, name) for operand in operands], gaps, ordered)
+
+
+def _phrase_at(value: tuple[str, ...], phrase: tuple[str, ...]) -> list[int]:
+    offsets = [offset for offset, word in enumerate(phrase) if word]
+    for start in range(-offsets[0], len(value) - offsets[-1]):
+        if all(value[start + offset] == phrase[offset] for offset in offsets):
+            return [start + offset for offset in offsets]
+    return []
+
+
+def chain_at(
+    value: tuple[str, ...], operands: list[tuple[str, ...]], gaps: tuple[tuple[int, int], ...], ordered: bool
+) -> list[int]:
+    """Positions of the operands that satisfy every gap; none if there are none.
+
+    Each position remembers the one before it, so that one chain can be told at the end.
+    """
+    if not all(len(operand) == 1 and operand[0] for operand in operands):
+        return []
+    chains = {position: [position] for position, word in enumerate(value) if word == operands[0][0]}
+    for (low, high), (word,) in zip(gaps, operands[1:], strict=True):
+        reached: dict[int, list[int]] = {}
+        for after in (position for position, other in enumerate(value) if other == word):
+            for before, chain in chains.items():
+                if low <= (after - before if ordered else abs(after - before)) - 1 <= high:
+                    reached[after] = [*chain, after]
+                    break
+        chains = reached
+    return next(iter(chains.values()), [])

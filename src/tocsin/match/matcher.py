@@ -1,0 +1,98 @@
+"""Subscriptions against a stream of documents: the façade over engines and nested sets.
+
+Matches come in document order, then by subscription id; a nested match stands at the document that
+caused it, which may be later than the one that matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+from tocsin.match.engine import Engine
+from tocsin.match.nested import NestedSubscriptions
+from tocsin.model import Document, Match, Subscription
+from tocsin.query.ast import nested
+from tocsin.query.score import Statistics, Vector, cosine, document_vector, query_vector
+from tocsin.query.semantics import Knowledge
+from tocsin.text import Analysis
+
+BATCH = 64  # documents given to an engine at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A match with the documents and the subscription that it names."""
+
+    subscription: Subscription
+    document: Document
+    cause: Document
+    score: float
+
+    def match(self) -> Match:
+        """The ids only."""
+        return Match(self.subscription.id, self.document.id, self.document.version, self.score)
+
+
+class Matcher:
+    """Holds the subscriptions and tells which documents match them."""
+
+    def __init__(
+        self, subscriptions: Iterable[Subscription], engine: Engine, analysis: Analysis, statistics: Statistics
+    ) -> None:
+        self.subscriptions = sorted(subscriptions, key=lambda subscription: subscription.id)
+        self._engine = engine
+        self._analysis = analysis
+        self._statistics = statistics
+        queries = {number: subscription.query for number, subscription in enumerate(self.subscriptions)}
+        with_sets = {number: query for number, query in queries.items() if any(nested(query))}
+        for number in queries.keys() - with_sets.keys():
+            engine.add(number, queries[number])
+        self._nested = NestedSubscriptions(with_sets, analysis, statistics) if with_sets else None
+        self._knowledge = Knowledge(analysis, statistics)
+        self._document_vector = lru_cache(maxsize=4096)(self._vector_of_document)
+        self._query_vector = lru_cache(maxsize=None)(self._vector_of_query)
+
+    def knowledge_of(self, subscription: Subscription) -> Knowledge:
+        """What this subscription's truth depends on now."""
+        return self._nested.knowledge if self._nested and any(nested(subscription.query)) else self._knowledge
+
+    def match(self, documents: Iterable[Document]) -> Iterator[Hit]:
+        """The matches of a stream of documents."""
+        stream = iter(documents)
+        while batch := list(islice(stream, BATCH)):
+            yield from self._batch(batch)
+
+    def _batch(self, batch: Sequence[Document]) -> Iterator[Hit]:
+        for document, numbers in zip(batch, self._engine.match(batch, self._knowledge), strict=True):
+            found = [(number, document) for number in numbers]
+            if self._nested is not None:
+                found += self._nested.arrive(document)
+                found.sort(key=lambda pair: pair[0])
+            for number, matching in found:
+                yield Hit(self.subscriptions[number], matching, document, self._score(number, matching))
+
+    def _score(self, number: int, document: Document) -> float:
+        vector = self._query_vector(number)
+        return cosine(self._document_vector(_ById(document)), vector) if vector.weights else 0.0
+
+    def _vector_of_document(self, document: _ById) -> Vector:
+        return document_vector(document.document, self._analysis, self._statistics)
+
+    def _vector_of_query(self, number: int) -> Vector:
+        return query_vector(self.subscriptions[number].query, self._analysis, self._statistics)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ById:
+    """A document as a key: by what it is called, not by all that it holds."""
+
+    document: Document
+
+    def __hash__(self) -> int:
+        return hash((self.document.id, self.document.version))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and self.document is other.document

@@ -1,0 +1,152 @@
+"""What a trie engine keeps of a query: conjunctions in AWP, and what AWP lacks.
+
+AWP (P2P-DIET §2) knows `field = text` and `field ⊒ word pattern`, where a word pattern is a set of words
+with proximity formulas over them. A query of ours becomes clauses (SmartSeer §VI-A), and a clause becomes
+conjunctions: a bare word under two analyses, or a number term, holds in two ways, and each way is one
+conjunction. Atoms that AWP lacks are the `rest`, which the oracle answers where the AWP part holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+from tocsin.query.ast import Atom, Equals, Near, Not, Query, Words, conjunction
+from tocsin.query.normal import NUMBERS, Clause, Key, anchors, clauses
+from tocsin.query.semantics import only_words
+from tocsin.text import Analysis, words
+
+WAYS_MAX = 16  # conjunctions of one clause; beyond it an atom with several ways is left to the oracle
+GAP_MAX = 1 << 30  # more words than any value has
+
+Place = tuple[str, str]
+"""A field ("": any field) and the analysis of its words: each has its own word directory."""
+
+Value = tuple[str, ...] | float
+"""What an equality compares: the words of a text, or a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A proximity formula: words at bounded distances in one value; a phrase is one with exact distances."""
+
+    words: tuple[str, ...]
+    gaps: tuple[tuple[int, int], ...]
+    ordered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A word pattern: all of the words occur and all of the proximity formulas hold."""
+
+    words: frozenset[str]
+    chains: tuple[Chain, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """A conjunctive query in AWP, and the rest that AWP cannot say."""
+
+    patterns: dict[Place, Pattern] = field(default_factory=dict)
+    equalities: frozenset[tuple[str, Value]] = frozenset()
+    rest: Query | None = None
+
+    @property
+    def total(self) -> int:
+        """How many atomic formulas it has; 0: it must be evaluated on every document."""
+        return len(self.patterns) + len(self.equalities)
+
+
+Way = tuple[Place, Pattern] | tuple[str, Value]
+"""One way in which an atom can hold: a word pattern at a place, or an equality (§4: the key has the field)."""
+
+
+def conjunctions(query: Query, analysis: Analysis) -> list[Conjunction]:
+    """The query as AWP conjunctions: it holds where one of them does."""
+    split = clauses(query)
+    if split is None:
+        return _anchored(query, analysis)
+    return [one for clause in split for one in _of_clause(clause, analysis)]
+
+
+def _of_clause(clause: Clause, analysis: Analysis) -> Iterator[Conjunction]:
+    known: list[list[Way]] = []
+    rest: list[Query] = [Not(atom) for atom in clause.negative]
+    count = 1
+    for atom in clause.positive:
+        ways = ways_of(atom, analysis)
+        if ways is None or count * len(ways) > WAYS_MAX:
+            rest.append(atom)
+        else:
+            known.append(ways)
+            count *= len(ways)
+    if not known:
+        yield from _anchored(clause.query(), analysis)
+        return
+    for chosen in product(*known):
+        yield _joined(chosen, conjunction(rest) if rest else None)
+
+
+def _joined(chosen: Iterable[Way], rest: Query | None) -> Conjunction:
+    patterns: dict[Place, Pattern] = {}
+    equalities = set()
+    for place, what in chosen:
+        if isinstance(place, str):
+            equalities.add((place, what))
+        else:
+            old = patterns.get(place, Pattern(frozenset()))
+            patterns[place] = Pattern(old.words | what.words, tuple(dict.fromkeys(old.chains + what.chains)))
+    return Conjunction(patterns, frozenset(equalities), rest)
+
+
+def _anchored(query: Query, analysis: Analysis) -> list[Conjunction]:
+    """The whole query as the rest, wherever a document holds one of its anchors; without any: on every document."""
+    keys = anchors(query, analysis)
+    if keys is None:
+        return [Conjunction(rest=query)]
+    return [_joined([_way_of_key(key)], query) for key in sorted(keys)]
+
+
+def _way_of_key(key: Key) -> Way:
+    if key.analysis == NUMBERS:
+        return key.field, float(key.word)
+    return (key.field, key.analysis), Pattern(frozenset({key.word}))
+
+
+# --- atoms -----------------------------------------------------------------------------------
+
+
+def ways_of(atom: Atom, analysis: Analysis) -> list[Way] | None:
+    """The ways in which the atom can hold (none: it never does), or None where AWP has no such atom."""
+    match atom:
+        case Words(name, text):
+            found = [_phrase(name, each, words(text, each)) for each in analysis.names(name)]
+            return [way for way in found if way] + _number(atom)
+        case Near(name, operands, gaps, ordered):
+            chains = [(each, [words(text, each) for text in operands]) for each in analysis.names(name)]
+            single = [(each, found) for each, found in chains if all(len(one) == 1 and one[0] for one in found)]
+            return [_chain(name, each, [one[0] for one in found], gaps, ordered) for each, found in single]
+        case Equals(name, text):
+            value = only_words(words(text, analysis.of(name)))
+            return ([(name, value)] if value else []) + _number(atom)
+    return None
+
+
+def _number(atom: Words | Equals) -> list[Way]:
+    return [] if atom.number is None or atom.field is None else [(atom.field, atom.number)]
+
+
+def _phrase(name: str | None, analysis: str, text: tuple[str, ...]) -> Way | None:
+    """Adjacent words are a chain with exact gaps; a dropped word may be anything."""
+    wanted = [(offset, word) for offset, word in enumerate(text) if word]
+    if not wanted:
+        return None
+    gaps = tuple((after - before - 1,) * 2 for (before, _), (after, _) in zip(wanted, wanted[1:], strict=False))
+    return _chain(name, analysis, [word for _, word in wanted], gaps, True)
+
+
+def _chain(name: str | None, analysis: str, text: list[str], gaps: tuple[tuple[int, ...], ...], ordered: bool) -> Way:
+    bounded = tuple((min(low, GAP_MAX), min(high, GAP_MAX)) for low, high in gaps)
+    chains = (Chain(tuple(text), bounded, ordered),) if len(text) > 1 else ()
+    return (name or "", analysis), Pattern(frozenset(text), chains)

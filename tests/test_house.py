@@ -1,0 +1,150 @@
+"""What the project promises about itself: its public names, its documented surface, and how it sets itself up."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tocsin
+from tocsin import cli, settings
+from tools import bench, reference
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+COMMANDS = list(reference.commands(cli.parser()))
+SETTINGS = [setting for group in reference.settings(settings).values() for setting in group]
+
+# Adding a name is a promise to keep it; changing this list is a line in the change log.
+PUBLIC: list[str] = []
+
+
+def test_the_public_surface_is_this_and_no_more():
+    assert sorted(tocsin.__all__) == sorted(PUBLIC)
+    assert all(hasattr(tocsin, name) for name in PUBLIC)
+
+
+# --- documented ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS[1:], ids=lambda command: command.words)
+def test_every_command_and_argument_says_what_it_does(command):
+    assert command.summary, f"{command.words} has no help="
+    for action in reference.arguments(command.parser):
+        assert action.help, f"{command.words}: {action.dest} has no help="
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.path)
+def test_every_setting_says_what_it_means(setting):
+    assert setting.meaning, f"{setting.path} has no string under it in tocsin/settings.py"
+
+
+def test_every_setting_has_its_own_name():
+    names = [setting.path.rpartition(".")[2] for setting in SETTINGS]
+    assert len(set(names)) == len(names), "messages name a setting by its last part"
+
+
+@pytest.mark.parametrize("page", reference.pages(), ids=lambda page: page.name)
+def test_generated_pages_are_up_to_date(page):
+    assert reference.stale({page: reference.pages()[page]}) == [], "run 'make docs'"
+
+
+def test_every_command_is_on_the_page_of_commands():
+    page = (reference.FOLDER / "commands.md").read_text(encoding="utf-8")
+    assert [f"## {command.words}" for command in COMMANDS] == re.findall(r"^## .*", page, re.MULTILINE)
+
+
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(#[^)]*)?\)")
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_link_is_dead(page):
+    targets = [target for target, _ in LINK.findall(page.read_text(encoding="utf-8"))]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+# --- set up ----------------------------------------------------------------------------------------------------------
+
+
+def make(*words: str) -> str:
+    command = ["make", "--no-print-directory", *words]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def test_ci_runs_check_and_test():
+    ci = ROOT / ".ci" / "run"
+    assert os.access(ci, os.X_OK)
+    assert "make check test" in ci.read_text(encoding="utf-8")
+
+
+def test_make_alone_lists_every_target():
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert targets
+    listed = re.findall(r"^  make (\S+)", make(), re.MULTILINE)
+    assert sorted(listed) == sorted(set(targets[1].split()) - {"FORCE"})
+
+
+def test_constraints_are_plain_pins():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9A-Za-z.]*", line)] == []
+    pinned = {re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in lines}
+    wanted = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["dev"]
+    assert {re.match(r"[\w.-]+", one)[0].lower() for one in wanted} <= pinned  # type: ignore[index]
+
+
+def test_every_dependency_has_a_lower_and_an_upper_bound():
+    wanted = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["dev"]
+    assert [one for one in wanted if not re.fullmatch(r"[\w.-]+>=[\d.]+,<[\d.]+", one)] == []
+
+
+def test_an_old_python_is_named(tmp_path):
+    old = tmp_path / "python3"
+    old.write_text('#!/bin/sh\ncase "$2" in *platform*) echo 3.9.2;; *) exit 1;; esac\n')
+    old.chmod(0o755)
+    result = subprocess.run(
+        [ROOT / "tools" / "find-python"], env={"PYTHON": str(old), "PATH": os.environ["PATH"]}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "Python 3.11 or newer" in result.stderr
+    assert "3.9.2" in result.stderr
+
+
+def test_a_python_without_venv_is_named(tmp_path):
+    bare = tmp_path / "python3"
+    bare.write_text('#!/bin/sh\ncase "$2" in *platform*) echo 3.12.0;; *venv*) exit 1;; esac\n')
+    bare.chmod(0o755)
+    result = subprocess.run(
+        [ROOT / "tools" / "find-python"], env={"PYTHON": str(bare), "PATH": os.environ["PATH"]}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "python3-venv" in result.stderr
+
+
+def test_the_installed_command_starts():
+    result = subprocess.run(
+        [sys.executable, "-c", "from tocsin.cli import main; raise SystemExit(main(['--help']))"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+
+
+# --- benchmarks ------------------------------------------------------------------------------------------------------
+
+
+def test_a_benchmark_gives_one_line_of_json(tmp_path):
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text("import sys, json; print(json.dumps({'size': sys.argv[2]}))")
+    bad.write_text("raise SystemExit('no documents')")
+    assert bench.run(good, "small")["result"] == {"size": "small"}
+    assert bench.run(bad, "small")["error"] == "no documents"
