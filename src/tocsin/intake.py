@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from hashlib import blake2b
 from json import JSONDecodeError
-from math import isfinite
+from math import inf, isinf, isnan
 from typing import Any, NoReturn
 
 from tocsin.dates import span
@@ -38,6 +38,8 @@ _ADVICE = {  # what json says, and what we say
     "Expecting ',' delimiter": 'a "," or the closing bracket is expected here',
     "Unterminated string starting at": "the string that starts here is not closed",
     "Invalid control character at": "a line break, tab or other control character in a string is written as an escape",
+    "Illegal trailing comma before end of object": "remove the comma before the closing bracket",
+    "Illegal trailing comma before end of array": "remove the comma before the closing bracket",
     "Extra data": "the object ends before this, but more text follows: write one object per line",
 }
 
@@ -199,13 +201,13 @@ def _number(name: str, value: object) -> int | float:
         raise DocumentError(f'field {shown(name)} holds {word}: write "{word}" as a string, or 1 or 0')
     if not isinstance(value, int | float):
         raise DocumentError(f"field {shown(name)} holds {_kind(value)}: only strings, numbers and lists of these can")
-    if value != value:
-        raise DocumentError(f"field {shown(name)} holds NaN, which is no number: leave the field out")
     try:
-        finite = isfinite(value)
+        number = float(value)
     except OverflowError:
-        finite = False
-    if not finite:
+        number = inf
+    if isnan(number):
+        raise DocumentError(f"field {shown(name)} holds NaN, which is no number: leave the field out")
+    if isinf(number):
         raise DocumentError(f"field {shown(name)} holds a number too large for float64: write it as a string")
     return value
 
@@ -249,12 +251,15 @@ def _version(mapping: Mapping[str, Any]) -> int:
     value = mapping.get("version")
     if _absent(value):
         return 1
-    if not isinstance(value, int) or isinstance(value, bool):
-        what = str(value) if isinstance(value, float) else _kind(value)
-        raise DocumentError(f'"version" is {what}: it must be a whole number, written without a decimal point')
-    if not 0 <= value <= VERSION_MAX:
-        raise DocumentError(f'"version" is out of range: it must be between 0 and {VERSION_MAX}')
-    return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int) and 0 <= value <= VERSION_MAX:
+            return value
+        what = "out of range" if isinstance(value, int) or isinf(value) else str(value)
+    else:
+        what = _kind(value)
+    raise DocumentError(
+        f'"version" is {what}: it must be a whole number, from 0 to {VERSION_MAX}, without a decimal point'
+    )
 
 
 # --- words for messages ----------------------------------------------------------------------------------------------
@@ -406,7 +411,7 @@ class _Table:
         while True:
             at = slot * self.SLOT
             held = self._block[at : at + 16]
-            if held == key or held == self.FREE:
+            if held in (key, self.FREE):
                 return at
             slot = (slot + 1) % self._slots
 

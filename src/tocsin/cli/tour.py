@@ -37,7 +37,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints what every subscription found, and two of its matches with their reasons."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     subscriptions, names = sample()
     documents = list(papers(given.seed, given.papers))
     analysis = Analysis()

@@ -12,7 +12,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
 from tocsin.errors import InputError
 
@@ -41,7 +43,7 @@ class Input:
     def opened(self) -> Iterator[Callable[[int], bytes]]:
         """A function that reads at most so many bytes, as soon as there are any; b"" at the end."""
         if self.path is None:
-            yield sys.stdin.buffer.read1
+            yield cast("BufferedReader", sys.stdin.buffer).read1
         else:
             with open(self.path, "rb", buffering=0) as file:
                 yield file.read
@@ -86,11 +88,9 @@ def _file(path: Path) -> Input:
 
 def _folder(folder: Path, note: Callable[[str], None]) -> Iterator[Input]:
     """The files below the folder that have a known ending; hidden ones are left out without a word."""
-    if not os.access(folder, os.R_OK | os.X_OK):
-        raise InputError(f"{displayed(folder)} cannot be read: no permission")
     others: list[str] = []
     found: list[Input] = []
-    for parent, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder, onerror=_refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
             path = Path(parent, name)
@@ -109,6 +109,10 @@ def _folder(folder: Path, note: Callable[[str], None]) -> Iterator[Input]:
     return iter(sorted(found, key=lambda each: each.path.parts if each.path else ()))
 
 
+def _refuse(error: OSError) -> None:
+    raise InputError(f"{displayed(Path(error.filename))} cannot be read: {reason_of(error)}")
+
+
 def _endings() -> str:
     return f"{', '.join(FORMATS)} (and these with {', '.join(PACKINGS)})"
 
@@ -125,17 +129,13 @@ def reason_of(error: OSError) -> str:
 
 
 @contextmanager
-def rereadable(
-    paths: Sequence[str | Path | Input], note: Callable[[str], None] = silent
-) -> Iterator[list[Input]]:
+def rereadable(paths: Sequence[str | Path | Input], note: Callable[[str], None] = silent) -> Iterator[list[Input]]:
     """The same inputs, each of which can be read more than once.
 
     Standard input and pipes are copied to a temporary file first, which lives as long as the context.
     """
     with ExitStack() as stack:
-        yield [
-            each if _is_regular(each) else stack.enter_context(_copied(each)) for each in find_inputs(paths, note)
-        ]
+        yield [each if _is_regular(each) else stack.enter_context(_copied(each)) for each in find_inputs(paths, note)]
 
 
 def _is_regular(each: Input) -> bool:
@@ -145,8 +145,11 @@ def _is_regular(each: Input) -> bool:
 @contextmanager
 def _copied(each: Input) -> Iterator[Input]:
     with tempfile.NamedTemporaryFile(prefix="tocsin-") as copy:
-        with each.opened() as read:
-            while chunk := read(CHUNK_BYTES):
-                copy.write(chunk)
-        copy.flush()
+        try:
+            with each.opened() as read:
+                while chunk := read(CHUNK_BYTES):
+                    copy.write(chunk)
+            copy.flush()
+        except OSError as error:
+            raise InputError(f"{each.name} cannot be copied to {copy.name}: {reason_of(error)}") from None
         yield Input(each.name, Path(copy.name))

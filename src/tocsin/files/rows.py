@@ -18,7 +18,8 @@ from tocsin.intake import decode_utf8, shown, too_large
 Row = dict[str, str]
 """Column -> cell, without the empty cells."""
 
-_QUOTED = re.compile(rb'(?:[^"]|"")*+')
+ROW_LINES_MAX = 100_000  # lines cost more memory than their bytes
+_QUOTED = re.compile(rb'(?:[^"]++|"")*+')
 
 
 def rows(
@@ -97,6 +98,8 @@ def _record(taken: list[Line], again: deque[Line], source: Iterator[Line], bytes
         size += len(text or b"") + 1
         if text is None or size > bytes_max + 1:
             raise DocumentError(too_large(bytes_max) + (": is a quotation mark missing?" if opened is not None else ""))
+        if len(taken) > ROW_LINES_MAX:
+            raise DocumentError(f"a row of more than {ROW_LINES_MAX:,} lines: is a quotation mark missing?")
         body = text.removesuffix(b"\r")
         opened = _scan(body, cells, opened)
         if opened is None:

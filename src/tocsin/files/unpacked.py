@@ -18,7 +18,7 @@ from tocsin.errors import InputError
 from tocsin.files.inputs import CHUNK_BYTES, Input, reason_of
 
 MAGIC_BYTES = 4
-PACKED_BYTES = 1_024  # read at a time: a hostile KiB unpacks to at most 32 MiB of zstd
+PACKED_BYTES = 256  # unpacked at a time: in zstd, that many hostile bytes become 8 MiB
 GZIP = re.compile(rb"\x1f\x8b")
 ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # a frame, or one that is to be skipped
 FOREIGN = {

@@ -190,7 +190,7 @@ class _Splitter:
     def _whole(self, element: _Element) -> Found:
         self.element = None
         self.array = "element" if self.array else ""
-        if element.size > self.bytes_max + 1:
+        if element.size > self.bytes_max:
             return element.line, DocumentError(too_large(self.bytes_max))
         return element.line, bytes(element.text).strip()
 

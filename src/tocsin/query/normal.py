@@ -159,7 +159,7 @@ def keys_of(atom: Atom, analysis: Analysis) -> tuple[frozenset[Key], ...]:
         case Words(field) | Equals(field):
             found = [_word_keys(field, name, (atom.text,)) for name in analysis.names(field)]
             if atom.number is not None:
-                found.append(frozenset({Key(field or "", NUMBERS, repr(atom.number))}))
+                found.append(frozenset({Key(field or "", NUMBERS, number_word(atom.number))}))
             return tuple(filter(None, found))
         case Near(field, operands):
             names = [name for name in analysis.names(field) if all(has_words(text, name) for text in operands)]
@@ -167,6 +167,11 @@ def keys_of(atom: Atom, analysis: Analysis) -> tuple[frozenset[Key], ...]:
         case Similar(field, text, threshold) if threshold > 0:
             return tuple(frozenset({key}) for key in sorted(_word_keys(field, analysis.of(field), (text,))))
     return (frozenset(),)
+
+
+def number_word(number: float) -> str:
+    """A number as the word of a key; -0 and 0 are one number."""
+    return repr(float(number) + 0.0)
 
 
 def _word_keys(field: str | None, name: str, texts: tuple[str, ...]) -> frozenset[Key]:
