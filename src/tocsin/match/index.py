@@ -1,0 +1,274 @@
+"""The index over queries: millions of them against batches of documents, exactly as the oracle says.
+
+A query is registered as conjunctions of keys (`requirement`) under an *owner*, a number that is never used
+twice. Documents are turned into marks, 64 at a time: which keys occur in which of them (`lexicon`). The
+clauses whose keys all occur are found by kernels (`segments`); where keys are all that a query asks for,
+these are matches, otherwise candidates, which a plan checks (`verify`). Queries that can wait at no key are
+planned on every document (SmartSeer §VI-A).
+
+Clauses wait under their rarest key by the document frequencies seen so far (SmartSeer §III, S3); when these
+drift so far that matching does twice the work it did, the index is organised anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.match.intern import Interner
+from tocsin.match.marking import Marker
+from tocsin.match.requirement import exact_keys, requirements
+from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, merge, pairs
+from tocsin.match.verify import Batch, Plan, Planner
+from tocsin.model import Document
+from tocsin.query.ast import Atom, Query, atoms
+from tocsin.query.semantics import Knowledge
+from tocsin.text import Analysis
+
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+DRIFT = 2.0  # so many times the work per document that a fresh order would need is too much
+DOCUMENTS_BEFORE_DRIFT = 1_000  # frequencies of fewer documents say little (SmartSeer bootstraps with 100)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What matching has done: documents, candidates that were looked at, checks of atoms, matches."""
+
+    documents: int = 0
+    candidates: int = 0
+    checks: int = 0
+    matches: int = 0
+    tried: dict[int, int] = field(default_factory=dict)
+    """For owners whose candidates must be checked: how many documents were."""
+
+
+class QueryIndex:
+    """Queries by owner. One thread changes it; matching is for one thread at a time, `reader` for more."""
+
+    def __init__(self, analysis: Analysis, interner: Interner | None = None, clauses: Clauses | None = None) -> None:
+        self.analysis = analysis
+        self.interner = interner or Interner(analysis)
+        self.clauses = clauses or Clauses()
+        self.counts = Counts()
+        self.next_owner = 0
+        self._checked: dict[int, Query] = {}
+        self._everywhere: dict[int, None] = {}
+        self._plans: dict[int, Plan] = {}
+        self._planner = Planner(analysis, self._exact)
+        self._frequency = np.zeros(1024, np.uint32)
+        self._work_when_organised = 0.0
+        self._marks, self._scratch = Marks(), Scratch()
+        self._marker = Marker(self.interner)
+
+    def __len__(self) -> int:
+        """Owners that are not removed are not counted one by one: this is how many were ever added."""
+        return self.next_owner
+
+    # --- changing ------------------------------------------------------------------------------
+
+    def add(self, query: Query) -> int:
+        """Registers a query and returns its owner."""
+        owner = self.next_owner
+        self.next_owner += 1
+        required = requirements(query, self.analysis)
+        if not all(one.exact for one in required):
+            self._checked[owner] = query
+            for atom in atoms(query):  # a plan may read these keys, so documents must be marked with them
+                self._exact(atom)
+        if not all(one.keys for one in required):
+            self._everywhere[owner] = None
+            return owner
+        keys = [np.array(self.interner.numbers(sorted(one.keys)), np.uint32) for one in required]
+        if keys:  # without any, the query never holds
+            self._add_clauses(keys, owner)
+        return owner
+
+    def add_conjunctions(self, first: I64, keys: U32) -> range:
+        """Registers many queries that ask for nothing but keys; owner i has keys[first[i]:first[i + 1]]."""
+        owners = range(self.next_owner, self.next_owner + first.size - 1)
+        self.next_owner = owners.stop
+        self.clauses.add(first, keys, np.arange(owners.start, owners.stop, dtype=np.uint32), self.frequency())
+        self._tidy()
+        return owners
+
+    def add_plain(self, texts: Sequence[bytes]) -> range:
+        """Registers many queries of plain words (`is_plain`), straight from their text."""
+        return self.add_conjunctions(*self.interner.plain(texts))
+
+    def remove(self, owner: int) -> None:
+        """The owner's query holds nowhere any more."""
+        self.clauses.remove(owner)
+        self._checked.pop(owner, None)
+        self._plans.pop(owner, None)
+        self._everywhere.pop(owner, None)
+
+    def _add_clauses(self, keys: list[U32], owner: int) -> None:
+        first = np.zeros(len(keys) + 1, np.int64)
+        np.cumsum([one.size for one in keys], out=first[1:])
+        owners = np.full(len(keys), owner, np.uint32)
+        self.clauses.add(first, np.concatenate(keys), owners, self.frequency())
+        if self.clauses.delta.count >= 32_768:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        if self.clauses.tidy(self.frequency()):
+            self._work_when_organised = self.work()
+
+    # --- document frequencies ------------------------------------------------------------------
+
+    def frequency(self) -> U32:
+        """In how many documents each key was seen; key 0 counts all documents."""
+        keys = self.interner.keys_end
+        if keys > self._frequency.size:
+            longer = np.zeros(max(keys, 2 * self._frequency.size), np.uint32)
+            longer[: self._frequency.size] = self._frequency
+            self._frequency = longer
+        return self._frequency
+
+    def work(self) -> float:
+        """Clauses that a document visits on average, by the frequencies seen so far."""
+        seen = int(self._frequency[0])
+        if not seen:
+            return 0.0
+        visited = 0.0
+        for segment in self.clauses.segments:
+            waiting = (segment.first[1:] - segment.first[:-1]).astype(np.float64)
+            visited += float(waiting @ self.frequency()[: waiting.size])
+        return visited / seen
+
+    def reorganise(self) -> None:
+        """Registers every clause anew on its rarest key of today, and forgets removed ones (P2P-DIET §4.1)."""
+        dead = self.clauses.snapshot().dead
+        living = [*self.clauses.segments, self.clauses.delta.seal(dead, self.frequency())]
+        self.clauses = Clauses([merge(living, dead, self.frequency())], dead)
+        self._work_when_organised = self.work()
+
+    def reorganise_if_drifted(self) -> bool:
+        """Reorganises if a document costs twice the work it did when the index was last in order."""
+        if int(self._frequency[0]) < DOCUMENTS_BEFORE_DRIFT or not self.clauses.segments:
+            return False
+        if self._work_when_organised and self.work() <= DRIFT * self._work_when_organised:
+            return False
+        self.reorganise()
+        return True
+
+    # --- matching ------------------------------------------------------------------------------
+
+    def match(self, documents: Sequence[Document], knowledge: Knowledge) -> tuple[U32, npt.NDArray[np.int64]]:
+        """(owner, index of the document) for every match, by document, then by owner."""
+        owners: list[U32] = []
+        places: list[npt.NDArray[np.int64]] = []
+        snapshot = self.clauses.snapshot()
+        for start in range(0, len(documents), DOCUMENTS_MAX):
+            batch = documents[start : start + DOCUMENTS_MAX]
+            found, docs = _in_order(*self._match_batch(batch, knowledge, snapshot))
+            owners.append(found)
+            places.append(docs.astype(np.int64) + start)
+        if not owners:
+            return np.empty(0, np.uint32), np.empty(0, np.int64)
+        return np.concatenate(owners), np.concatenate(places)
+
+    def _match_batch(
+        self, documents: Sequence[Document], knowledge: Knowledge, snapshot: ClauseSet
+    ) -> tuple[U32, U64]:
+        marks = self._marks
+        marks.begin(len(documents), max(self.interner.keys_end, snapshot.keys))
+        self._marker.mark(documents, marks)
+        owners, masks = snapshot.match(marks, self._scratch)
+        self._count(marks)
+        if self._checked:
+            owners, masks = self._check(owners, masks, documents, knowledge)
+        self.counts.documents += len(documents)
+        return owners, masks
+
+    def _check(
+        self, owners: U32, masks: U64, documents: Sequence[Document], knowledge: Knowledge
+    ) -> tuple[U32, U64]:
+        """Keeps the exact owners, and the others where their plan holds."""
+        checked = self._checked
+        batch = Batch(documents, knowledge, lambda key: int(self._marks.masks[key]))
+        candidates: dict[int, int] = dict.fromkeys(self._everywhere, (1 << len(documents)) - 1)
+        keep = np.ones(owners.size, bool)
+        for at, (owner, mask) in enumerate(zip(owners.tolist(), masks.tolist(), strict=True)):
+            if owner in checked:
+                keep[at] = False
+                candidates[owner] = candidates.get(owner, 0) | mask
+        tried = self.counts.tried
+        found: dict[int, int] = {}
+        for owner, mask in candidates.items():
+            tried[owner] = tried.get(owner, 0) + mask.bit_count()
+            if held := self._plan(owner)(batch, mask):
+                found[owner] = held
+        self.counts.checks += batch.checks
+        more = np.fromiter(found.keys(), np.uint32, len(found))
+        held_masks = np.fromiter(found.values(), np.uint64, len(found))
+        return np.concatenate([owners[keep], more]), np.concatenate([masks[keep], held_masks])
+
+    def _plan(self, owner: int) -> Plan:
+        plan = self._plans.get(owner)
+        if plan is None:
+            plan = self._plans[owner] = self._planner.plan(self._checked[owner])
+        return plan
+
+    def _exact(self, atom: Atom) -> tuple[int, ...] | None:
+        """The key numbers of an atom that asks for nothing but a key."""
+        keys = exact_keys(atom, self.analysis)
+        return None if keys is None else self.interner.numbers(keys)
+
+    def _count(self, marks: Marks) -> None:
+        """Document frequencies are counted as documents come by (D8)."""
+        keys = marks.keys()
+        self.frequency()[keys] += np.bitwise_count(marks.masks[keys]).astype(np.uint32)
+
+
+def _in_order(owners: U32, masks: U64) -> tuple[U32, npt.NDArray[np.uint8]]:
+    """Pairs by document, then by owner, each once."""
+    found, docs = pairs(owners, masks)
+    both = np.unique(docs.astype(np.uint64) << np.uint64(32) | found)
+    return (both & np.uint64(0xFFFFFFFF)).astype(np.uint32), (both >> np.uint64(32)).astype(np.uint8)
+
+
+def is_plain(text: str) -> bool:
+    """Is the query nothing but ASCII words side by side?"""
+    return text.isascii() and text.replace(" ", "").isalnum() and not _OPERATORS.intersection(text.split())
+
+
+_OPERATORS = frozenset({"AND", "OR", "NOT", "NEAR"})
+
+
+class IndexEngine:
+    """The index as an engine: numbers chosen by the caller, in and out."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.index = QueryIndex(analysis)
+        self._owner: dict[int, int] = {}
+        self._number = np.zeros(1024, np.int64)
+
+    def add(self, number: int, query: Query) -> None:
+        """Registers a query."""
+        owner = self.index.add(query)
+        if owner >= self._number.size:
+            self._number = np.concatenate([self._number, np.zeros(self._number.size, np.int64)])
+        self._owner[number], self._number[owner] = owner, number
+
+    def remove(self, number: int) -> None:
+        """Forgets a query."""
+        self.index.remove(self._owner.pop(number))
+
+    def match(self, documents: Sequence[Document], knowledge: Knowledge) -> list[list[int]]:
+        """For each document the numbers of the queries that hold, ascending."""
+        owners, places = self.index.match(documents, knowledge)
+        self.index.reorganise_if_drifted()
+        numbers = self._number[owners]
+        bounds = np.searchsorted(places, np.arange(len(documents) + 1))
+        return [sorted(numbers[start:end].tolist()) for start, end in _ranges(bounds)]
+
+
+def _ranges(bounds: npt.NDArray[np.int64]) -> Iterable[tuple[int, int]]:
+    return zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)

@@ -1,0 +1,1389 @@
+"""The hot loops of matching: bytes to word marks, word marks to clauses. Integers only; no side effects.
+
+**Words.** Text is split 64 bytes at a time: one vector comparison gives a bit per byte (word character or not), and the
+edges of that bit mask are the words. A word is its first 16 bytes, lower-cased eight at a time, and a hash. A small
+sieve (two bits of one 64-bit block) drops most words that no query names, before the table of words is touched. What
+is left is looked up in stages (hash all, fetch all, compare all), so that cache misses overlap.
+
+**Clauses.** `masks[key]` says in which of up to 64 documents a key occurs, one bit each. A clause waits under its rarest
+key (P2P-DIET §4 registers a query under one word, too, and counts the others: Total and Count; here the others are
+tested in order of rarity, which needs no counters). Pass 1 has no branch: `m = masks[key] & masks[second]` is stored
+and kept by moving on if it is not 0. Few clauses survive the two rarest words, so the passes for the third and the
+further words are short. Key 0 is the key that every document has: it pads clauses of one or two words.
+
+Every array that is read only should be read only in numpy, too (`flags.writeable`): Numba compiles each kernel once for
+each combination of types. Buffers of text carry 64 readable bytes after their last value.
+
+Tried and dropped, with the cost against what is here (documents of 200 / 6,900 words, 10^5 to 3·10^6 queries):
+keys in order of first sight instead of sorted: 1.3–2.2×; clauses of a key not grouped by length: 1.0–1.4×; a bit set of
+touched keys before `masks`: 1.3–1.5×; every length in arrays of its own: 0.65× in one cell (3·10^6 queries, 6,900
+words), 1.1–2.3× in the others; three boundaries per key: 0.9–1.5×; 16-bit second words: 0.93×, but at most 65,536 keys;
+third words tested without a branch: 1.0–1.2×; words looked up without a sieve: 1.2–1.4×; keeping the 16 bytes of each
+word instead of loading them again: 1.0×.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from tocsin.match import reference
+
+U8 = npt.NDArray[np.uint8]
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+NONE = 0xFFFFFFFF  # no word, no key
+FIELD_ANY = 0xFFFFFFFD  # the scope of keys that a word has beside its bare key
+ONLY_SCOPED = 0x80000000  # in a value's field number: its words do not count as bare words
+HAS_SCOPED = 1  # flags of a word: it has keys in some fields
+HAS_MORE_BARE = 2  # it has several bare keys
+HAS_POSITIONS = 4  # a phrase or proximity reads its positions
+MORE = 0x80000000  # in lists without lengths: another element follows
+KEY_MAX = (1 << 28) - 1
+WORD_BYTES_MAX = (1 << 24) - 1
+PADDING = 64  # readable bytes after the last value of a buffer
+
+U = np.uint64
+_0, _1, _2, _3, _4, _6, _8 = U(0), U(1), U(2), U(3), U(4), U(6), U(8)
+_16, _29, _31, _32, _33, _40, _63, _64 = U(16), U(29), U(31), U(32), U(33), U(40), U(63), U(64)
+_LOW31, _LOW32, _LOW40 = U(0x7FFFFFFF), U(0xFFFFFFFF), U(0xFFFFFFFFFF)
+_MORE, _FIELD_ANY = U(MORE), U(FIELD_ANY)
+_HAS_SCOPED = U(HAS_SCOPED)
+_LETTER_BITS = U(0x4040404040404040)
+_MIX_A, _MIX_B = U(0x9E3779B97F4A7C15), U(0xD6E8FEB86659FD93)
+_AHEAD = U(4)  # postings fetched ahead
+CHUNK_WORDS = 1024  # words looked up together: their hashes and places stay in the first-level cache
+
+
+def _kept_bytes() -> U64:
+    """For a word of n bytes (16 stands for more): which bits of its first and second eight bytes are its own."""
+    kept = [(1 << 8 * min(max(n - skip, 0), 8)) - 1 for n in range(17) for skip in (0, 8)]
+    table = np.array(kept, dtype=np.uint64)
+    table.flags.writeable = False
+    return table
+
+
+_KEPT = _kept_bytes()
+
+
+class Table(NamedTuple):
+    """Words by their bytes. A record has four numbers: bytes 0–7, bytes 8–15, length and place in long, payload."""
+
+    slots: U64  # low half of the hash, then word + 1; 0: empty. A power of two, at most half full
+    records: U64
+    long: U8  # all bytes of the words of more than 16 bytes, 8 readable bytes after the last
+    sieve: U64  # two bits of one block for each word
+    seed: np.uint64
+
+
+class Scopes(NamedTuple):
+    """Keys of (field, word); a pair may have several. An open table like Table."""
+
+    slots: U64  # field + 1, then word; 0: empty
+    keys: U32
+
+
+class Postings(NamedTuple):
+    """The clauses that wait under key k are first[k] to first[k + 1], by length, then by their other words."""
+
+    first: U32
+    second: U32  # the second rarest key, 0 if there is none
+    third: U32  # the third, 0 if there is none; or MORE and a place in rest, for clauses of four keys and more
+    rest: U32  # the third and further keys of long clauses, MORE on the fourth and further ones but the last
+
+
+class Chains(NamedTuple):
+    """Clauses in order of arrival, chained by their rarest key: head[key] and next hold clause + 1, 0 ends."""
+
+    head: U32
+    next: U32
+    second: U32
+    third: U32
+    rest: U32
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def kernel(function: _F) -> _F:
+    """Compile, keep the machine code beside the source, let other threads run meanwhile."""
+    if config.DISABLE_JIT:  # unsigned numbers wrap here as they do in machine code
+        return np.errstate(over="ignore")(function)
+    return njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+
+
+def part(function: _F) -> _F:
+    """Compile into the kernels that use it: a call would cost more than what it does."""
+    if config.DISABLE_JIT:
+        return function
+    return njit(cache=True, nogil=True, forceinline=True)(function)  # type: ignore[no-any-return]
+
+
+# --- what Python cannot say: single instructions --------------------------------------------------------------------
+
+if TYPE_CHECKING or config.DISABLE_JIT:
+    word_bits = reference.word_bits
+    load8 = reference.load8
+    lowest_bit = reference.lowest_bit
+    fetch = reference.fetch
+else:
+    _ir = cgutils.ir
+
+    def _at(context, builder, array_type, array, index):
+        return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+
+    @intrinsic
+    def word_bits(typing, buffer, at):
+        """One bit for each of 64 bytes: an ASCII letter or digit, or not ASCII at all."""
+
+        def generate(context, builder, signature, arguments):
+            vector = _ir.VectorType(_ir.IntType(8), 64)
+            place = _at(context, builder, signature.args[0], *arguments)
+            bytes_ = builder.load(builder.bitcast(place, vector.as_pointer()))
+            bytes_.align = 1
+
+            def constant(value):
+                return _ir.Constant(vector, [value] * 64)
+
+            def between(value, low, high):
+                return builder.icmp_unsigned("<", builder.sub(value, constant(low)), constant(high - low + 1))
+
+            letter = between(builder.or_(bytes_, constant(0x20)), ord("a"), ord("z"))
+            digit = between(bytes_, ord("0"), ord("9"))
+            not_ascii = builder.icmp_signed("<", bytes_, constant(0))
+            return builder.bitcast(builder.or_(builder.or_(letter, digit), not_ascii), _ir.IntType(64))
+
+        return types.uint64(buffer, types.uint64), generate
+
+    @intrinsic
+    def load8(typing, buffer, at):
+        """Eight bytes from any place, the first one lowest."""
+
+        def generate(context, builder, signature, arguments):
+            place = _at(context, builder, signature.args[0], *arguments)
+            loaded = builder.load(builder.bitcast(place, _ir.IntType(64).as_pointer()))
+            loaded.align = 1
+            return loaded
+
+        return types.uint64(buffer, types.uint64), generate
+
+    @intrinsic
+    def lowest_bit(typing, bits):
+        """The number of the lowest bit that is set; bits is not 0."""
+
+        def generate(context, builder, signature, arguments):
+            return builder.cttz(arguments[0], _ir.Constant(_ir.IntType(1), 1))
+
+        return types.uint64(types.uint64), generate
+
+    @intrinsic
+    def fetch(typing, array, at):
+        """Begin to load array[at] into the cache."""
+
+        def generate(context, builder, signature, arguments):
+            byte, number = _ir.IntType(8).as_pointer(), _ir.IntType(32)
+            shape = _ir.FunctionType(_ir.VoidType(), [byte, number, number, number])
+            place = builder.bitcast(_at(context, builder, signature.args[0], *arguments), byte)
+            prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], shape)
+            builder.call(prefetch, [place, *(_ir.Constant(number, value) for value in (0, 3, 1))])
+            return context.get_dummy_value()
+
+        return types.void(array, types.uint64), generate
+
+
+# --- words and their table ------------------------------------------------------------------------------------------
+
+
+@kernel
+def has_non_ascii(buffer: U8, starts: I64, ends: I64, answer: U8) -> None:
+    """answer[v] = 1 where value v has a byte outside ASCII, so that the caller must fold it."""
+    for value in range(starts.size):
+        seen = np.uint8(0)
+        for at in range(U(starts[value]), U(ends[value])):
+            seen |= buffer[at]
+        answer[value] = seen >> np.uint8(7)
+
+
+@part
+def _lower8(eight: np.uint64) -> np.uint64:
+    """Lower-case eight bytes that are letters, digits or not ASCII: such a byte is a letter if it has 0x40, not 0x80."""
+    return eight | ((eight & _LETTER_BITS & ~((eight >> _1) & _LETTER_BITS)) >> _1)
+
+
+@part
+def _head_of(buffer: U8, start: np.uint64, size: np.uint64, fold: bool) -> tuple[np.uint64, np.uint64]:
+    """The first and the second eight bytes of a word, zeros after its end."""
+    row = min(size, _16) << _1
+    first, second = load8(buffer, start), load8(buffer, start + _8)
+    if fold:
+        first, second = _lower8(first), _lower8(second)
+    return first & _KEPT[row], second & _KEPT[row + _1]
+
+
+@part
+def _hash_word(
+    buffer: U8, start: np.uint64, size: np.uint64, fold: bool, first: np.uint64, second: np.uint64, seed: np.uint64
+) -> np.uint64:
+    """Mix all bytes of a word, given its head. The high half chooses the slot, the low half tells words apart."""
+    mixed = (first ^ seed) * _MIX_A
+    mixed = (mixed ^ (mixed >> _29) ^ second) * _MIX_B
+    if size > _16:
+        at = _16
+        while at < size:
+            eight = load8(buffer, start + at)
+            if fold:
+                eight = _lower8(eight)
+            eight &= _KEPT[min(size - at, _8) << _1]
+            mixed = (mixed ^ (mixed >> _29) ^ eight) * _MIX_B
+            at += _8
+    return mixed ^ (mixed >> _32)
+
+
+@part
+def _same_tail(buffer: U8, start: np.uint64, size: np.uint64, fold: bool, long: U8, place: np.uint64) -> bool:
+    """Is the word, from its byte 16 on, the one in long?"""
+    at = _16
+    while at < size:
+        eight = load8(buffer, start + at)
+        if fold:
+            eight = _lower8(eight)
+        if (eight ^ load8(long, place + at)) & _KEPT[min(size - at, _8) << _1]:
+            return False
+        at += _8
+    return True
+
+
+@part
+def _find_word(
+    slots: U64,
+    records: U64,
+    long: U8,
+    buffer: U8,
+    start: np.uint64,
+    size: np.uint64,
+    fold: bool,
+    first: np.uint64,
+    second: np.uint64,
+    tag: np.uint64,
+    slot: np.uint64,
+) -> tuple[np.uint64, np.uint64]:
+    """The word's number, or NONE, and the slot where the search ended."""
+    last = U(slots.size) - _1
+    while True:
+        held = slots[slot]
+        if held == _0:
+            return _LOW32, slot
+        if held >> _32 == tag:
+            word = (held & _LOW32) - _1
+            record = word << _2
+            length = records[record + _2]
+            if (
+                records[record] == first
+                and records[record + _1] == second
+                and length >> _40 == size
+                and (size <= _16 or _same_tail(buffer, start, size, fold, long, length & _LOW40))
+            ):
+                return word, slot
+        slot = (slot + _1) & last
+
+
+@part
+def _slot_shift(slots: U64) -> np.uint64:
+    """A hash is shifted right by this to choose one of a power of two of slots."""
+    return _64 - lowest_bit(U(slots.size))
+
+
+@part
+def _sieve_bits(mixed: np.uint64) -> np.uint64:
+    """The bits of a word in its block of the sieve."""
+    return (_1 << (mixed & _63)) | (_1 << ((mixed >> _6) & _63))
+
+
+@kernel
+def insert_words(
+    buffer: U8, starts: I64, ends: I64, begin: int, table: Table, used: U64, payload: int, words: U32
+) -> int:
+    """Number the values begin and following, new ones with this payload; used = [words, bytes of long].
+
+    Stops when the table is full and returns the first value that has no number yet: let it grow, then go on.
+    """
+    slots, records, long, sieve, seed = table
+    shift, sieve_shift = _slot_shift(slots), _slot_shift(sieve)
+    for value in range(begin, starts.size):
+        start = U(starts[value])
+        size = U(ends[value]) - start
+        first, second = _head_of(buffer, start, size, False)
+        mixed = _hash_word(buffer, start, size, False, first, second, seed)
+        tag = mixed & _LOW32
+        word, slot = _find_word(slots, records, long, buffer, start, size, False, first, second, tag, mixed >> shift)
+        if word == _LOW32:
+            word, place = used[0], used[1]
+            record = word << _2
+            if record + _4 > U(records.size) or (word + _1) << _1 > U(slots.size):
+                return value
+            if size > _16:
+                if place + size + _8 > U(long.size):
+                    return value
+                for at in range(size):
+                    long[place + U(at)] = buffer[start + U(at)]
+                used[1] += size
+            records[record] = first
+            records[record + _1] = second
+            records[record + _2] = (size << _40) | place
+            records[record + _3] = U(payload)
+            sieve[mixed >> sieve_shift] |= _sieve_bits(mixed)
+            slots[slot] = (tag << _32) | (word + _1)  # last: other threads may be reading
+            used[0] += _1
+        words[value] = word
+    return starts.size
+
+
+@kernel
+def rebuild_slots(table: Table, words: int) -> None:
+    """Fill empty slots and sieve from the records of the words 0 to words - 1."""
+    slots, records, long, sieve, seed = table
+    shift, sieve_shift, last = _slot_shift(slots), _slot_shift(sieve), U(slots.size) - _1
+    for number in range(U(words)):
+        word = U(number)
+        record = word << _2
+        length = records[record + _2]
+        first, second = records[record], records[record + _1]
+        mixed = _hash_word(long, length & _LOW40, length >> _40, False, first, second, seed)
+        sieve[mixed >> sieve_shift] |= _sieve_bits(mixed)
+        slot = mixed >> shift
+        while slots[slot] != _0:
+            slot = (slot + _1) & last
+        slots[slot] = ((mixed & _LOW32) << _32) | (word + _1)
+
+
+@kernel
+def find_values(buffer: U8, starts: I64, ends: I64, table: Table, words: U32) -> None:
+    """words[v] = the number of value v, taken whole as one folded word, or NONE."""
+    slots, records, long, _, seed = table
+    shift = _slot_shift(slots)
+    for value in range(starts.size):
+        start = U(starts[value])
+        size = U(ends[value]) - start
+        first, second = _head_of(buffer, start, size, False)
+        mixed = _hash_word(buffer, start, size, False, first, second, seed)
+        word, _ = _find_word(
+            slots, records, long, buffer, start, size, False, first, second, mixed & _LOW32, mixed >> shift
+        )
+        words[value] = word
+
+
+# --- keys of words --------------------------------------------------------------------------------------------------
+
+
+@kernel
+def bind_bare(words: U32, records: U64, next_key: int, keys: U32) -> int:
+    """keys[i] = the bare key of words[i], from next_key on for words without one; returns the next free key."""
+    free = U(next_key)
+    for i in range(words.size):
+        place = (U(words[i]) << _2) + _3
+        payload = records[place]
+        if payload & _LOW32 == _LOW32:
+            payload = (payload & ~_LOW32) | free
+            records[place] = payload
+            free += _1
+        keys[i] = payload & _LOW32
+    return int(free)
+
+
+@part
+def _scope_hash(pair: np.uint64) -> np.uint64:
+    """Mix (field + 1, word); the high bits choose the slot."""
+    mixed = pair * _MIX_A
+    return (mixed ^ (mixed >> _29)) * _MIX_B
+
+
+@part
+def _insert_scope(slots: U64, keys: U32, pair: np.uint64, key: np.uint64) -> bool:
+    """Add the key to the pair's; False if it was there."""
+    last = U(slots.size) - _1
+    slot = _scope_hash(pair) >> _slot_shift(slots)
+    while slots[slot] != _0:
+        if slots[slot] == pair and keys[slot] == key:
+            return False
+        slot = (slot + _1) & last
+    keys[slot] = key
+    slots[slot] = pair  # last: other threads may be reading
+    return True
+
+
+@kernel
+def insert_scopes(words: U32, fields: U32, keys: U32, flag: int, records: U64, scopes: Scopes) -> int:
+    """Give each (field, word) a further key and the word the flag; there must be room. Returns how many were new."""
+    slots, held = scopes
+    new = 0
+    for i in range(words.size):
+        word = U(words[i])
+        if _insert_scope(slots, held, ((U(fields[i]) + _1) << _32) | word, U(keys[i])):
+            new += 1
+        records[(word << _2) + _3] |= U(flag) << _32
+    return new
+
+
+@kernel
+def bind_scoped(words: U32, field: int, records: U64, scopes: Scopes, next_key: int, keys: U32) -> int:
+    """keys[i] = the key of words[i] in the field, from next_key on for new pairs; there must be room."""
+    slots, held = scopes
+    free, last = U(next_key), U(slots.size) - _1
+    for i in range(words.size):
+        word = U(words[i])
+        pair = ((U(field) + _1) << _32) | word
+        slot = _scope_hash(pair) >> _slot_shift(slots)
+        while slots[slot] != _0 and slots[slot] != pair:
+            slot = (slot + _1) & last
+        if slots[slot] == _0:
+            held[slot] = free
+            slots[slot] = pair
+            records[(word << _2) + _3] |= _HAS_SCOPED << _32
+            free += _1
+        keys[i] = held[slot]
+    return int(free)
+
+
+@kernel
+def rebuild_scopes(old: Scopes, new: Scopes) -> None:
+    """Move all pairs to a larger table."""
+    old_slots, old_keys = old
+    slots, keys = new
+    for slot in range(old_slots.size):
+        if old_slots[slot] != _0:
+            _insert_scope(slots, keys, old_slots[slot], U(old_keys[slot]))
+
+
+# --- text to marks --------------------------------------------------------------------------------------------------
+
+
+@part
+def _find_words(
+    buffer: U8, at: np.uint64, end: np.uint64, word_start: U32, word_end: U32, count: np.uint64
+) -> tuple[np.uint64, np.uint64]:
+    """Append the words of buffer[at:end]; returns their new count and where to go on when there was no room.
+
+    Starts and ends are found and stored apart: the k-th start belongs to the k-th end.
+    """
+    room = U(word_start.size) - _64
+    started, ended, inside = count, count, _0
+    while at < end and started < room:
+        bits = word_bits(buffer, at)
+        if end - at < _64:
+            bits &= (_1 << (end - at)) - _1
+        before = (bits << _1) | inside
+        edges = bits & ~before
+        while edges != _0:
+            word_start[started] = at + lowest_bit(edges)
+            edges &= edges - _1
+            started += _1
+        edges = before & ~bits
+        while edges != _0:
+            word_end[ended] = at + lowest_bit(edges)
+            edges &= edges - _1
+            ended += _1
+        inside = bits >> _63
+        at += _64
+    if at >= end:
+        if started > ended:
+            word_end[ended] = end
+        return started, end
+    if started > ended:
+        return ended, U(word_start[ended])
+    return ended, at
+
+
+@part
+def _fill_chunk(
+    buffer: U8,
+    starts: I64,
+    ends: I64,
+    docs: U8,
+    chosen: np.uint64,
+    value: np.uint64,
+    at: np.uint64,
+    word_start: U32,
+    word_end: U32,
+    word_value: U32,
+) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """Find the words of values of chosen documents, from byte at of this value on, until the chunk is full.
+
+    Returns how many, and the value and byte to go on from.
+    """
+    count, room, values = _0, U(word_start.size) - _64, U(starts.size)
+    while value < values and count < room:
+        end = U(ends[value])
+        if (chosen >> U(docs[value])) & _1:
+            known = count
+            count, at = _find_words(buffer, at, end, word_start, word_end, known)
+            for k in range(known, count):
+                word_value[k] = value
+        else:
+            at = end
+        if at >= end:
+            value += _1
+            if value < values:
+                at = U(starts[value])
+    return count, value, at
+
+
+@part
+def _mark_pairs(
+    pairs: U64, bits: U64, count: np.uint64, slots: U64, keys: U32, masks: U64, touched: U64
+) -> None:
+    """Mark every key of each pair (field + 1, word)."""
+    known, last, shift = U(masks.size), U(slots.size) - _1, _slot_shift(slots)
+    for k in range(count):
+        slot = _scope_hash(pairs[k]) >> shift
+        while slots[slot] != _0:
+            key = U(keys[slot])
+            if slots[slot] == pairs[k] and key < known:
+                masks[key] |= bits[k]
+                touched[key >> _6] |= _1 << (key & _63)
+            slot = (slot + _1) & last
+
+
+@part
+def _mark_found(
+    words: U32,
+    values: U32,
+    count: np.uint64,
+    docs: U8,
+    fields: U32,
+    records: U64,
+    scope_slots: U64,
+    scope_keys: U32,
+    masks: U64,
+    touched: U64,
+) -> None:
+    """Mark the keys that words have in their values' fields: the bare key, and seldom others.
+
+    Keys newer than masks are nobody's yet.
+    """
+    known, more = U(masks.size), _0
+    pairs, bits = np.empty(2 * CHUNK_WORDS, np.uint64), np.empty(2 * CHUNK_WORDS, np.uint64)
+    for k in range(count):
+        word, value = U(words[k]), values[k]
+        field, bit, payload = U(fields[value]), _1 << U(docs[value]), records[(word << _2) + _3]
+        key, scoped, bare = payload & _LOW32, payload >> _32 & _HAS_SCOPED, _1 - (field >> _31)
+        if key < known and bare:
+            masks[key] |= bit
+            touched[key >> _6] |= _1 << (key & _63)
+        pairs[more] = (((field & _LOW31) + _1) << _32) | word
+        bits[more] = bit
+        more += scoped
+        pairs[more] = ((_FIELD_ANY + _1) << _32) | word
+        bits[more] = bit
+        more += payload >> _33 & bare
+    _mark_pairs(pairs, bits, more, scope_slots, scope_keys, masks, touched)
+
+
+@kernel
+def mark_words(
+    buffer: U8,
+    starts: I64,
+    ends: I64,
+    docs: U8,
+    fields: U32,
+    table: Table,
+    scopes: Scopes,
+    masks: U64,
+    touched: U64,
+) -> None:
+    """Mark the keys of the words of every value: masks[key] |= 1 << its document."""
+    slots, records, long, sieve, seed = table
+    scope_slots, scope_keys = scopes
+    word_start, word_end = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
+    word_value, passed = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
+    hashes, words = np.empty(CHUNK_WORDS, np.uint64), np.empty(CHUNK_WORDS, np.uint32)
+    shift, sieve_shift, last = _slot_shift(slots), _slot_shift(sieve), U(slots.size) - _1
+    value, values = _0, U(starts.size)
+    at = U(starts[0]) if values > _0 else _0
+    while value < values:
+        count, value, at = _fill_chunk(
+            buffer, starts, ends, docs, ~_0, value, at, word_start, word_end, word_value
+        )
+        kept = _0
+        for k in range(count):
+            start = U(word_start[k])
+            size = U(word_end[k]) - start
+            first, second = _head_of(buffer, start, size, True)
+            mixed = _hash_word(buffer, start, size, True, first, second, seed)
+            block = sieve[mixed >> sieve_shift]
+            hashes[kept] = mixed
+            passed[kept] = k
+            kept += (block >> (mixed & _63)) & (block >> ((mixed >> _6) & _63)) & _1
+        for k in range(kept):
+            fetch(slots, hashes[k] >> shift)
+        for k in range(kept):
+            slot, tag = hashes[k] >> shift, hashes[k] & _LOW32
+            held = slots[slot]
+            while held != _0 and held >> _32 != tag:
+                slot = (slot + _1) & last
+                held = slots[slot]
+            hashes[k] = (slot << _32) | tag
+            fetch(records, ((held - _1) & _LOW31) << _2)
+        found = _0
+        for k in range(kept):
+            start = U(word_start[passed[k]])
+            size = U(word_end[passed[k]]) - start
+            first, second = _head_of(buffer, start, size, True)
+            word, _ = _find_word(
+                slots, records, long, buffer, start, size, True, first, second, hashes[k] & _LOW32, hashes[k] >> _32
+            )
+            words[found] = word
+            passed[found] = word_value[passed[k]]
+            found += U(word != _LOW32)
+        _mark_found(
+            words, passed, found, docs, fields, records, scope_slots, scope_keys, masks, touched
+        )
+
+
+@kernel
+def mark_values(
+    buffer: U8,
+    starts: I64,
+    ends: I64,
+    docs: U8,
+    fields: U32,
+    table: Table,
+    scopes: Scopes,
+    masks: U64,
+    touched: U64,
+) -> None:
+    """Like mark_words for values that are one word each (keyword analysis), folded by the caller."""
+    slots, records, long, _, seed = table
+    scope_slots, scope_keys = scopes
+    words, word_value = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
+    shift, values = _slot_shift(slots), U(starts.size)
+    for begin in range(_0, values, U(CHUNK_WORDS)):
+        found = _0
+        for value in range(begin, min(U(begin) + U(CHUNK_WORDS), values)):
+            start = U(starts[value])
+            size = U(ends[value]) - start
+            first, second = _head_of(buffer, start, size, False)
+            mixed = _hash_word(buffer, start, size, False, first, second, seed)
+            word, _ = _find_word(
+                slots, records, long, buffer, start, size, False, first, second, mixed & _LOW32, mixed >> shift
+            )
+            words[found] = word
+            word_value[found] = value
+            found += U(word != _LOW32)
+        _mark_found(
+            words, word_value, found, docs, fields, records, scope_slots, scope_keys, masks, touched
+        )
+
+
+@kernel
+def mark_surfaces(
+    buffer: U8,
+    starts: I64,
+    ends: I64,
+    docs: U8,
+    fields: U32,
+    surfaces: Table,
+    records: U64,
+    scopes: Scopes,
+    masks: U64,
+    touched: U64,
+    unknown: I64,
+) -> int:
+    """Like mark_words for analysed values: the payload of a surface form is its word after analysis, or NONE.
+
+    Surface forms that the table lacks become columns (value, start, end) of unknown, as far as there is room; returns
+    how many there are. Each is a value of one word: insert it, then mark these alone. records are the words'.
+    """
+    slots, forms, long, _, seed = surfaces
+    scope_slots, scope_keys = scopes
+    word_start, word_end = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
+    word_value, words = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
+    hashes = np.empty(CHUNK_WORDS, np.uint64)
+    shift = _slot_shift(slots)
+    value, values, missing, room = _0, U(starts.size), _0, U(unknown.shape[1])
+    at = U(starts[0]) if values > _0 else _0
+    while value < values:
+        count, value, at = _fill_chunk(
+            buffer, starts, ends, docs, ~_0, value, at, word_start, word_end, word_value
+        )
+        for k in range(count):
+            start = U(word_start[k])
+            size = U(word_end[k]) - start
+            first, second = _head_of(buffer, start, size, True)
+            hashes[k] = _hash_word(buffer, start, size, True, first, second, seed)
+            fetch(slots, hashes[k] >> shift)
+        found = _0
+        for k in range(count):
+            start = U(word_start[k])
+            size = U(word_end[k]) - start
+            first, second = _head_of(buffer, start, size, True)
+            form, _ = _find_word(
+                slots, forms, long, buffer, start, size, True, first, second, hashes[k] & _LOW32, hashes[k] >> shift
+            )
+            of = word_value[k]
+            if form == _LOW32:
+                if missing < room:
+                    unknown[0, missing] = of
+                    unknown[1, missing] = start
+                    unknown[2, missing] = start + size
+                missing += _1
+            else:
+                word = forms[(form << _2) + _3] & _LOW32
+                words[found] = word
+                word_value[found] = of
+                found += U(word != _LOW32)
+        _mark_found(
+            words, word_value, found, docs, fields, records, scope_slots, scope_keys, masks, touched
+        )
+    return int(missing)
+
+
+@kernel
+def find_occurrences(
+    buffer: U8,
+    starts: I64,
+    ends: I64,
+    docs: U8,
+    chosen: int,
+    surfaces: Table,
+    records: U64,
+    analysed: bool,
+    flag: int,
+    occurrences: U32,
+) -> int:
+    """Rows (word, value, position) of the known words with this flag (0: all), in the values of chosen documents.
+
+    A position counts all words of its value. When analysed, the payload of a surface form is its word. Returns how many
+    rows there are, also those for which there was no room.
+    """
+    slots, records, long, sieve, seed = surfaces
+    word_start, word_end = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
+    word_value = np.empty(CHUNK_WORDS, np.uint32)
+    shift, sieve_shift = _slot_shift(slots), _slot_shift(sieve)
+    value, values, found, room = _0, U(starts.size), _0, U(occurrences.shape[0])
+    at = U(starts[0]) if values > _0 else _0
+    before, position = values, _0
+    while value < values:
+        count, value, at = _fill_chunk(
+            buffer, starts, ends, docs, U(chosen), value, at, word_start, word_end, word_value
+        )
+        for k in range(count):
+            of = U(word_value[k])
+            position = position + _1 if of == before else _0
+            before = of
+            start = U(word_start[k])
+            size = U(word_end[k]) - start
+            first, second = _head_of(buffer, start, size, True)
+            mixed = _hash_word(buffer, start, size, True, first, second, seed)
+            bits = _sieve_bits(mixed)
+            if sieve[mixed >> sieve_shift] & bits != bits:
+                continue
+            word, _ = _find_word(
+                slots, records, long, buffer, start, size, True, first, second, mixed & _LOW32, mixed >> shift
+            )
+            if word != _LOW32 and analysed:
+                word = records[(word << _2) + _3] & _LOW32
+            if word != _LOW32 and (records[(word << _2) + _3] >> _32) & U(flag) == U(flag):
+                if found < room:
+                    occurrences[found, 0] = word
+                    occurrences[found, 1] = of
+                    occurrences[found, 2] = position
+                found += _1
+    return int(found)
+
+
+@kernel
+def sort_occurrences(occurrences: U32, words: int) -> U32:
+    """The rows by word, then value and position as before: a counting sort, eleven bits of the word at a time."""
+    shift, rows, digits = _0, occurrences.shape[0], U(2047)
+    counts = np.empty(2049, np.int64)
+    other = np.empty_like(occurrences)
+    while shift < _32 and U(words) >> shift != _0:
+        counts[:] = 0
+        for row in range(rows):
+            counts[((U(occurrences[row, 0]) >> shift) & digits) + _1] += 1
+        for digit in range(2048):
+            counts[digit + 1] += counts[digit]
+        for row in range(rows):
+            digit = (U(occurrences[row, 0]) >> shift) & digits
+            place = counts[digit]
+            counts[digit] += 1
+            other[place, 0] = occurrences[row, 0]
+            other[place, 1] = occurrences[row, 1]
+            other[place, 2] = occurrences[row, 2]
+        occurrences, other = other, occurrences
+        shift += U(11)
+    return occurrences
+
+
+@kernel
+def split_words(buffer: U8, starts: I64, ends: I64, first: I64, spans: I64) -> int:
+    """The bytes of all words: those of value v are the rows (start, end) first[v] to first[v + 1] of spans."""
+    word_start, word_end = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
+    total, room = _0, U(spans.shape[1])
+    for value in range(starts.size):
+        first[value] = total
+        at, end = U(starts[value]), U(ends[value])
+        while at < end:
+            count, at = _find_words(buffer, at, end, word_start, word_end, _0)
+            for k in range(count):
+                if total < room:
+                    spans[0, total] = word_start[k]
+                    spans[1, total] = word_end[k]
+                total += _1
+    first[starts.size] = total
+    return int(total)
+
+
+# --- marks to clauses -----------------------------------------------------------------------------------------------
+
+CHUNK_CLAUSES = 4096  # survivors of the second key that wait for the third
+
+
+@kernel
+def collect_touched(touched: U64, keys: U32) -> int:
+    """The keys whose bit is set, in order."""
+    count = _0
+    for block in range(U(touched.size)):
+        bits = touched[block]
+        while bits != _0:
+            keys[count] = (U(block) << _6) + lowest_bit(bits)
+            bits &= bits - _1
+            count += _1
+    return int(count)
+
+
+@kernel
+def clear_marks(keys: U32, masks: U64, touched: U64) -> None:
+    """Forget the marks of these keys."""
+    for i in range(keys.size):
+        masks[keys[i]] = _0
+        touched[U(keys[i]) >> _6] = _0
+
+
+@kernel
+def select_document(keys: U32, masks: U64, doc: int, bits: U64, selected: U32) -> int:
+    """The keys that one document of the batch has, as a list and as a bit set (empty before)."""
+    count = _0
+    for i in range(keys.size):
+        key = U(keys[i])
+        has = (masks[key] >> U(doc)) & _1
+        bits[key >> _6] |= has << (key & _63)
+        selected[count] = key
+        count += has
+    return int(count)
+
+
+@kernel
+def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: U64) -> int:
+    """The clauses whose keys all occur in some document: entries[i] in the documents found[i]. Returns how many.
+
+    keys are sorted, and so are postings: both are read from front to back. entries has room for every clause.
+    """
+    first, second, third, rest = postings
+    waiting, waiting_mask = np.empty(CHUNK_CLAUSES, np.uint32), np.empty(CHUNK_CLAUSES, np.uint64)
+    room, known = U(CHUNK_CLAUSES), U(first.size) - _1
+    count, visit, total, reached = _0, _0, U(keys.size), _0
+    while visit < total:
+        if U(keys[total - _1]) < known:
+            break
+        total -= _1
+    if total > _0:
+        reached = U(first[keys[0]])
+    while visit < total:
+        kept = _0
+        while visit < total:
+            key = U(keys[visit])
+            fetch(second, U(first[keys[min(visit + _AHEAD, total - _1)]]))
+            end = U(first[key + _1])
+            stop = min(end, reached + (room - kept))
+            mask = masks[key]
+            for entry in range(reached, stop):
+                both = mask & masks[second[entry]]
+                waiting[kept] = entry
+                waiting_mask[kept] = both
+                kept += U(both != _0)
+            reached = stop
+            if stop < end:
+                break
+            visit += _1
+            if visit < total:
+                reached = U(first[keys[visit]])
+        long = _0
+        for i in range(kept):
+            entry = U(waiting[i])
+            key = U(third[entry])
+            if key & _MORE:
+                waiting[long] = entry
+                waiting_mask[long] = waiting_mask[i]
+                long += _1
+            else:
+                mask = waiting_mask[i] & masks[key]
+                entries[count] = entry
+                found[count] = mask
+                count += U(mask != _0)
+        for i in range(long):
+            entry = U(waiting[i])
+            at = U(third[entry]) & _LOW31
+            key = U(rest[at + _1])
+            mask = waiting_mask[i] & masks[rest[at]] & masks[key & _LOW31]
+            at += _2
+            while key & _MORE and mask != _0:
+                key = U(rest[at])
+                mask &= masks[key & _LOW31]
+                at += _1
+            entries[count] = entry
+            found[count] = mask
+            count += U(mask != _0)
+    return int(count)
+
+
+@part
+def _has_bit(bits: U64, key: np.uint64) -> np.uint64:
+    """1 if the key is in the set."""
+    return (bits[key >> _6] >> (key & _63)) & _1
+
+
+@kernel
+def match_one(keys: U32, bits: U64, postings: Postings, entries: U32) -> int:
+    """The clauses whose keys are all in one document, whose keys are given as a list and as a bit set."""
+    first, second, third, rest = postings
+    known, total, count = U(first.size) - _1, U(keys.size), _0
+    while total > _0 and U(keys[total - _1]) >= known:
+        total -= _1
+    for visit in range(total):
+        key = U(keys[visit])
+        ahead = U(keys[min(visit + _AHEAD, total - _1)])
+        fetch(second, U(first[ahead]))
+        kept = count
+        for entry in range(U(first[key]), U(first[key + _1])):
+            entries[kept] = entry
+            kept += _has_bit(bits, U(second[entry]))
+        for i in range(count, kept):
+            entry = U(entries[i])
+            key = U(third[entry])
+            if key & _MORE:
+                at = key & _LOW31
+                key = U(rest[at + _1])
+                holds = _has_bit(bits, U(rest[at])) & _has_bit(bits, key & _LOW31)
+                at += _2
+                while key & _MORE and holds:
+                    key = U(rest[at])
+                    holds = _has_bit(bits, key & _LOW31)
+                    at += _1
+            else:
+                holds = _has_bit(bits, key)
+            entries[count] = entry
+            count += holds
+    return int(count)
+
+
+@kernel
+def match_chains(keys: U32, masks: U64, chains: Chains, clauses: int, entries: U32, found: U64) -> int:
+    """match_masks for the clauses 0 to clauses - 1 of a delta; later ones belong to a later snapshot."""
+    head, following, second, third, rest = chains
+    known, limit, count = U(head.size), U(clauses), _0
+    for i in range(keys.size):
+        key = U(keys[i])
+        if key >= known:
+            break
+        link = U(head[key])
+        mask = masks[key]
+        while link != _0:
+            entry = link - _1
+            link = U(following[entry])
+            if entry >= limit:
+                continue
+            both = mask & masks[second[entry]]
+            if both == _0:
+                continue
+            other = U(third[entry])
+            if other & _MORE:
+                at = other & _LOW31
+                both &= masks[rest[at]]
+                while other & _MORE and both != _0:
+                    at += _1
+                    other = U(rest[at])
+                    both &= masks[other & _LOW31]
+            else:
+                both &= masks[other]
+            entries[count] = entry
+            found[count] = both
+            count += U(both != _0)
+    return int(count)
+
+
+@part
+def _is_dead(dead: U64, owner: np.uint64) -> bool:
+    """Has this owner been removed?"""
+    block = owner >> _6
+    return block < U(dead.size) and (dead[block] >> (owner & _63)) & _1 != _0
+
+
+@kernel
+def expand_owners(
+    entries: U32, found: U64, owner: U32, shared: U32, dead: U64, owners: U32, masks: U64
+) -> int:
+    """The living owners of the entries that were found; returns how many, also those for which there was no room."""
+    count, room = _0, U(owners.size)
+    for i in range(entries.size):
+        one = U(owner[entries[i]])
+        at = one & _LOW31
+        while True:
+            following = one & _MORE
+            if following:
+                one = U(shared[at])
+                at += _1
+            if not _is_dead(dead, one & _LOW31):
+                if count < room:
+                    owners[count] = one & _LOW31
+                    masks[count] = found[i]
+                count += _1
+            if not one & _MORE:
+                break
+    return int(count)
+
+
+@kernel
+def expand_pairs(owners: U32, masks: U64, pair_owner: U32, pair_doc: U8) -> int:
+    """One (owner, document) for each bit; there is room."""
+    count = _0
+    for i in range(owners.size):
+        bits = masks[i]
+        while bits != _0:
+            pair_owner[count] = owners[i]
+            pair_doc[count] = lowest_bit(bits)
+            bits &= bits - _1
+            count += _1
+    return int(count)
+
+
+# --- building segments ----------------------------------------------------------------------------------------------
+
+
+@part
+def _frequency_of(key: np.uint32, frequency: U32) -> np.uint32:
+    """In how many documents the key was seen; unknown keys were never seen."""
+    return frequency[key] if U(key) < U(frequency.size) else np.uint32(0)
+
+
+@part
+def _is_rarer(a: np.uint32, b: np.uint32, frequency: U32) -> bool:
+    """Fewer documents have a; of equally rare ones, the newer comes first."""
+    of_a, of_b = _frequency_of(a, frequency), _frequency_of(b, frequency)
+    return of_a < of_b or (of_a == of_b and a > b)
+
+
+@part
+def _sift_down(keys: U32, low: int, at: int, size: int, frequency: U32) -> None:
+    """Restore the heap keys[low:low + size], commonest key on top, below its place at."""
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            return
+        if child + 1 < size and _is_rarer(keys[low + child], keys[low + child + 1], frequency):
+            child += 1
+        if not _is_rarer(keys[low + at], keys[low + child], frequency):
+            return
+        keys[low + at], keys[low + child] = keys[low + child], keys[low + at]
+        at = child
+
+
+@kernel
+def rarest_first(first: I64, keys: U32, frequency: U32, sorted_keys: U32, lengths: U32) -> None:
+    """The distinct keys of each clause but 0, rarest first: lengths[i] of them, from first[i] on."""
+    for clause in range(first.size - 1):
+        low, size = first[clause], 0
+        for at in range(first[clause], first[clause + 1]):
+            sorted_keys[low + size] = keys[at]
+            size += int(keys[at] != 0)
+        if size <= 32:
+            for at in range(low + 1, low + size):
+                key, place = sorted_keys[at], at
+                while place > low and _is_rarer(key, sorted_keys[place - 1], frequency):
+                    sorted_keys[place] = sorted_keys[place - 1]
+                    place -= 1
+                sorted_keys[place] = key
+        else:
+            for at in range(size // 2 - 1, -1, -1):
+                _sift_down(sorted_keys, low, at, size, frequency)
+            for last in range(size - 1, 0, -1):
+                sorted_keys[low], sorted_keys[low + last] = sorted_keys[low + last], sorted_keys[low]
+                _sift_down(sorted_keys, low, 0, last, frequency)
+        distinct = min(size, 1)
+        for at in range(low + 1, low + size):
+            if sorted_keys[at] != sorted_keys[at - 1]:
+                sorted_keys[low + distinct] = sorted_keys[at]
+                distinct += 1
+        lengths[clause] = distinct
+
+
+@kernel
+def place_clauses(first: I64, keys: U32, lengths: U32, bounds: I64, order: U32, rank: U64) -> None:
+    """Sort clauses by rarest key, stably: those of key k become order[bounds[k]:bounds[k + 1]] (bounds is 0 before).
+
+    rank packs what decides their order inside: length (15 for more), second and third key.
+    """
+    for clause in range(lengths.size):
+        key = U(keys[first[clause]]) if lengths[clause] else _0
+        bounds[key + _1] += 1
+    for key in range(bounds.size - 1):
+        bounds[key + 1] += bounds[key]
+    next_place = bounds[:-1].copy()
+    for clause in range(lengths.size):
+        low, length = first[clause], U(lengths[clause])
+        key = U(keys[low]) if length > _0 else _0
+        place = next_place[key]
+        next_place[key] += 1
+        packed = min(length, U(15)) << U(60)
+        if length > _1:
+            packed |= U(keys[low + 1]) << _32
+        if length > _2:
+            packed |= U(keys[low + 2])
+        order[place] = clause
+        rank[place] = packed
+
+
+@part
+def _compare_tails(a: int, b: int, first: I64, keys: U32, lengths: U32) -> int:
+    """-1, 0 or 1: how the keys of two clauses compare after the third."""
+    for at in range(3, min(lengths[a], lengths[b])):
+        left, right = keys[first[a] + at], keys[first[b] + at]
+        if left != right:
+            return -1 if left < right else 1
+    if lengths[a] == lengths[b]:
+        return 0
+    return -1 if lengths[a] < lengths[b] else 1
+
+
+@part
+def _follows(
+    a: int, rank_a: np.uint64, b: int, rank_b: np.uint64, first: I64, keys: U32, lengths: U32
+) -> bool:
+    """Does clause a, which came before b, belong after it?"""
+    if rank_a != rank_b:
+        return rank_a > rank_b
+    return rank_a >> U(60) > _3 and _compare_tails(a, b, first, keys, lengths) > 0
+
+
+@kernel
+def sort_postings(bounds: I64, order: U32, rank: U64, first: I64, keys: U32, lengths: U32) -> None:
+    """Sort order inside each key's bounds, by rank and then by the further keys: insertion, then merging."""
+    longest = 0
+    for key in range(bounds.size - 1):
+        longest = max(longest, bounds[key + 1] - bounds[key])
+    other_order, other_rank = np.empty(longest, np.uint32), np.empty(longest, np.uint64)
+    for key in range(bounds.size - 1):
+        low, high = bounds[key], bounds[key + 1]
+        for begin in range(low, high, 16):
+            for at in range(begin + 1, min(begin + 16, high)):
+                clause, ranked, place = order[at], rank[at], at
+                while place > begin and _follows(
+                    order[place - 1], rank[place - 1], clause, ranked, first, keys, lengths
+                ):
+                    order[place], rank[place] = order[place - 1], rank[place - 1]
+                    place -= 1
+                order[place], rank[place] = clause, ranked
+        width = 16
+        while width < high - low:
+            for begin in range(low, high, 2 * width):
+                middle, end = min(begin + width, high), min(begin + 2 * width, high)
+                left, right = begin, middle
+                for at in range(begin, end):
+                    if right < end and (
+                        left == middle
+                        or _follows(order[left], rank[left], order[right], rank[right], first, keys, lengths)
+                    ):
+                        other_order[at - low], other_rank[at - low] = order[right], rank[right]
+                        right += 1
+                    else:
+                        other_order[at - low], other_rank[at - low] = order[left], rank[left]
+                        left += 1
+            order[low:high] = other_order[: high - low]
+            rank[low:high] = other_rank[: high - low]
+            width *= 2
+
+
+@kernel
+def find_repeats(
+    bounds: I64, order: U32, rank: U64, first: I64, keys: U32, lengths: U32, repeats: U8
+) -> tuple[int, int, int]:
+    """repeats[i] = 1 where clause order[i] has the same keys as the one before.
+
+    Returns the numbers of distinct clauses, of elements of rest, and of elements of shared.
+    """
+    distinct, rest, shared = 0, 0, 0
+    for key in range(bounds.size - 1):
+        for at in range(bounds[key], bounds[key + 1]):
+            repeats[at] = (
+                at > bounds[key]
+                and rank[at] == rank[at - 1]
+                and (rank[at] >> U(60) <= _3 or _compare_tails(order[at - 1], order[at], first, keys, lengths) == 0)
+            )
+            if not repeats[at]:
+                distinct += 1
+                if lengths[order[at]] > 3:
+                    rest += int(lengths[order[at]]) - 2
+            else:
+                shared += 1 if repeats[at - 1] else 2
+    return distinct, rest, shared
+
+
+@kernel
+def write_postings(
+    bounds: I64,
+    order: U32,
+    repeats: U8,
+    first: I64,
+    keys: U32,
+    lengths: U32,
+    ids: U32,
+    postings: Postings,
+    owner: U32,
+    shared: U32,
+) -> None:
+    """Fill the arrays of a segment, whose sizes find_repeats told."""
+    posting, second, third, rest = postings
+    entry, rest_at, shared_at = 0, 0, 0
+    for key in range(bounds.size - 1):
+        posting[key] = entry
+        for at in range(bounds[key], bounds[key + 1]):
+            clause = order[at]
+            if repeats[at]:
+                if not repeats[at - 1]:
+                    shared[shared_at] = owner[entry - 1]
+                    owner[entry - 1] = MORE | shared_at
+                    shared_at += 1
+                shared[shared_at - 1] |= np.uint32(MORE)
+                shared[shared_at] = ids[clause]
+                shared_at += 1
+                continue
+            low, length = first[clause], int(lengths[clause])
+            second[entry] = keys[low + 1] if length > 1 else 0
+            if length > 3:
+                third[entry] = MORE | rest_at
+                for word in range(2, length):
+                    follow = MORE if 2 < word < length - 1 else 0
+                    rest[rest_at] = keys[low + word] | np.uint32(follow)
+                    rest_at += 1
+            else:
+                third[entry] = keys[low + 2] if length > 2 else 0
+            owner[entry] = ids[clause]
+            entry += 1
+    posting[bounds.size - 1] = entry
+
+
+@kernel
+def add_chains(
+    first: I64, keys: U32, lengths: U32, begin: int, chains: Chains, key_of: U32, rest_used: int
+) -> int:
+    """Chain clauses, given rarest key first, as entries begin and following; returns how much of rest is used."""
+    head, following, second, third, rest = chains
+    for clause in range(lengths.size):
+        entry, low, length = begin + clause, first[clause], int(lengths[clause])
+        key = keys[low] if length > 0 else np.uint32(0)
+        key_of[entry] = key
+        second[entry] = keys[low + 1] if length > 1 else 0
+        if length > 3:
+            third[entry] = MORE | rest_used
+            for word in range(2, length):
+                follow = MORE if 2 < word < length - 1 else 0
+                rest[rest_used] = keys[low + word] | np.uint32(follow)
+                rest_used += 1
+        else:
+            third[entry] = keys[low + 2] if length > 2 else 0
+        following[entry] = head[key]
+        head[key] = entry + 1  # last: other threads may be reading
+    return rest_used
+
+
+@part
+def _read_clause(
+    key: np.uint64, entry: np.uint64, second: U32, third: U32, rest: U32, keys: U32, at: np.uint64
+) -> np.uint64:
+    """Write the keys of a clause from keys[at] on, as far as there is room; returns where the next one begins."""
+    room = U(keys.size)
+    if key != _0:
+        if at < room:
+            keys[at] = key
+        at += _1
+    if second[entry] != 0:
+        if at < room:
+            keys[at] = second[entry]
+        at += _1
+    other = U(third[entry])
+    if other & _MORE:
+        place = other & _LOW31
+        if at < room:
+            keys[at] = rest[place]
+        at += _1
+        while other & _MORE:
+            place += _1
+            other = U(rest[place])
+            if at < room:
+                keys[at] = other & _LOW31
+            at += _1
+    elif other != _0:
+        if at < room:
+            keys[at] = other
+        at += _1
+    return at
+
+
+@kernel
+def read_postings(
+    postings: Postings, owner: U32, shared: U32, dead: U64, first: I64, keys: U32, ids: U32
+) -> tuple[int, int]:
+    """Undo write_postings for living owners: clause i has the keys first[i] to first[i + 1] and the id ids[i].
+
+    Returns the numbers of clauses and of keys, also those for which there was no room.
+    """
+    posting, second, third, rest = postings
+    count, at, room = _0, _0, U(ids.size)
+    for key in range(posting.size - 1):
+        for number in range(U(posting[key]), U(posting[key + 1])):
+            entry = U(number)
+            one = U(owner[entry])
+            place = one & _LOW31
+            while True:
+                if one & _MORE:
+                    one = U(shared[place])
+                    place += _1
+                if not _is_dead(dead, one & _LOW31):
+                    if count < room:
+                        first[count] = at
+                        ids[count] = one & _LOW31
+                    at = _read_clause(U(key), entry, second, third, rest, keys, at)
+                    count += _1
+                if not one & _MORE:
+                    break
+    if count < U(first.size):
+        first[count] = at
+    return int(count), int(at)
+
+
+@kernel
+def read_chains(
+    chains: Chains, key_of: U32, owner: U32, clauses: int, dead: U64, first: I64, keys: U32, ids: U32
+) -> tuple[int, int]:
+    """Undo add_chains for living owners, in order of arrival; answers like read_postings."""
+    _, _, second, third, rest = chains
+    count, at, room = _0, _0, U(ids.size)
+    for number in range(U(clauses)):
+        entry = U(number)
+        if not _is_dead(dead, U(owner[entry])):
+            if count < room:
+                first[count] = at
+                ids[count] = owner[entry]
+            at = _read_clause(U(key_of[entry]), entry, second, third, rest, keys, at)
+            count += _1
+    if count < U(first.size):
+        first[count] = at
+    return int(count), int(at)

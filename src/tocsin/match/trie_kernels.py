@@ -1,0 +1,886 @@
+"""The stores of word sets of P2P-DIET §4 as inner loops over integers; their twins are in `match.tries.plain`.
+
+Words are numbers from 1 on; 0 is no word, and never occurs. A formula is a number, too: a row of `links`.
+
+A node is a row of `nodes`. Only a leaf has a Remainder and only an inner node has children, so they share
+four cells: up to four words, or where in `pool` the words or the children are. A block of children holds
+their words, then their nodes; more than SMALL children are a hash table, so a root with a hundred thousand
+children is found through in one step, and is still read from front to back when a document comes by.
+A node's only query stands in the node itself; several are a list through `links`. A leaf with one query
+and no Remainder, which most sets of a large store come to, is a *twig*: it is no row at all, the entry among
+its parent's children names its query (as ~formula).
+
+All in one file, since Numba's cache does not see that a function of another file has changed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+WORD, PARENT, HEAD, REST_SIZE, REST = range(5)  # columns of nodes; from REST on: the words of a Remainder,
+BLOCK, CHILDREN, CAPACITY = range(4, 7)  # or where in the pool they are, or the children
+NODE, NEXT, PREVIOUS = range(3)  # columns of links: a formula's node and its neighbours there; of a twig:
+PARENT_NODE, IS_TWIG, TWIG_WORD = range(3)  # the parent, TWIG, its word
+NODES_USED, NODES_FREE, NODES, TWIGS, POOL_USED, POOL_FREE, LARGEST = range(7)  # of state
+CHOSEN, SHARED = range(7, 9)  # of state: what a choice returns
+STATE_SIZE = 9
+
+NONE = -1
+TWIG = -2
+SEVERAL = -2  # a HEAD of SEVERAL - f: formula f is the first of several
+INLINE = 4  # words of a Remainder that stand in the node
+SMALL = 8  # children that are found by looking at each
+EXACT = 16  # blocks up to this size are as long as asked for, larger ones a power of two
+CLASSES = 48
+LOOKUPS_MAX = 20_000  # as in tries.plain
+PROBE = 8  # a document probes a table that is this much longer than its list of words
+AHEAD = 64  # nodes that are fetched from memory together
+IN_SET, ON_PATH, IS_SHARED = 1, 2, 3  # marks of words
+
+
+class Arrays(NamedTuple):
+    """Everything that a store of word sets consists of."""
+
+    nodes: Ints
+    pool: Ints
+    links: Ints
+    free: Ints
+    state: Longs
+    marks: Bytes
+    stack: Ints
+    turns: Ints
+
+
+# --- blocks of the pool ----------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def block_class(size: int) -> int:
+    """Blocks of one class have one size."""
+    if size <= EXACT:
+        return size
+    found = EXACT
+    length = EXACT
+    while length < size:
+        length *= 2
+        found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def block_size(size: int) -> int:
+    """How long a block for so many numbers is."""
+    if size <= EXACT:
+        return size
+    length = EXACT
+    while length < size:
+        length *= 2
+    return length
+
+
+@njit(cache=True, nogil=True)
+def take_block(a: Arrays, size: int) -> int:
+    """A block of at least this size; the caller has made sure that there is room."""
+    kind = block_class(size)
+    found = a.free[kind]
+    length = block_size(size)
+    if found != NONE:
+        a.free[kind] = a.pool[found]
+        a.state[POOL_FREE] -= length
+        return np.int64(found)
+    start = a.state[POOL_USED]
+    a.state[POOL_USED] = start + length
+    if length > a.state[LARGEST]:
+        a.state[LARGEST] = length
+    return start
+
+
+@njit(cache=True, nogil=True)
+def give_block(a: Arrays, start: int, size: int) -> None:
+    """Frees a block."""
+    kind = block_class(size)
+    a.pool[start] = a.free[kind]
+    a.free[kind] = start
+    a.state[POOL_FREE] += block_size(size)
+
+
+# --- children --------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def slot_of(word: int, capacity: int) -> int:
+    """Where a word belongs in a table of children."""
+    return ((np.int64(word) * 0x9E3779B1) >> 15) & (capacity - 1)
+
+
+@njit(cache=True, nogil=True)
+def find_child(a: Arrays, node: int, word: int) -> int:
+    """Where in the pool the node's child of this word is named, or NONE."""
+    if a.nodes[node, REST_SIZE] > 0:
+        return NONE
+    capacity = np.int64(a.nodes[node, CAPACITY])
+    start = np.int64(a.nodes[node, BLOCK])
+    if capacity <= SMALL:
+        for index in range(a.nodes[node, CHILDREN]):
+            if a.pool[start + index] == word:
+                return start + capacity + index
+        return NONE
+    at = slot_of(word, capacity)
+    while a.pool[start + at] != 0:
+        if a.pool[start + at] == word:
+            return start + capacity + at
+        at = (at + 1) & (capacity - 1)
+    return NONE
+
+
+@njit(cache=True, nogil=True)
+def child_count(a: Arrays, node: int) -> int:
+    """How many children the node has."""
+    return np.int64(a.nodes[node, CHILDREN]) if a.nodes[node, REST_SIZE] == 0 else np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def put_child(a: Arrays, start: int, capacity: int, count: int, word: int, child: int) -> None:
+    """Writes a child into a block that has room for it and `count` others."""
+    at = np.int64(count)
+    if capacity > SMALL:
+        at = slot_of(word, capacity)
+        while a.pool[start + at] != 0:
+            at = (at + 1) & (capacity - 1)
+    a.pool[start + at] = word
+    a.pool[start + capacity + at] = child
+
+
+@njit(cache=True, nogil=True)
+def resize_children(a: Arrays, node: int, capacity: int) -> None:
+    """Moves the children into a block for `capacity` of them; 0: none are left."""
+    old_start = np.int64(a.nodes[node, BLOCK])
+    old = np.int64(a.nodes[node, CAPACITY])
+    if capacity > 0:
+        start = take_block(a, 2 * capacity)
+        a.pool[start : start + capacity] = 0
+        count = 0
+        for index in range(old):
+            word = a.pool[old_start + index]
+            if word != 0:
+                put_child(a, start, capacity, count, word, a.pool[old_start + old + index])
+                count += 1
+        a.nodes[node, BLOCK] = start
+    a.nodes[node, CAPACITY] = capacity
+    if old > 0:
+        give_block(a, old_start, 2 * old)
+
+
+@njit(cache=True, nogil=True)
+def add_child(a: Arrays, node: int, word: int, child: int) -> None:
+    """Names the child in the node; the node has none of this word yet."""
+    capacity = np.int64(a.nodes[node, CAPACITY])
+    count = np.int64(a.nodes[node, CHILDREN])
+    most = capacity if capacity <= SMALL else capacity - capacity // 4
+    if count == most:
+        capacity = 2 if capacity == 0 else 2 * capacity
+        resize_children(a, node, capacity)
+    put_child(a, a.nodes[node, BLOCK], capacity, count, word, child)
+    a.nodes[node, CHILDREN] = count + 1
+
+
+@njit(cache=True, nogil=True)
+def remove_child(a: Arrays, node: int, word: int) -> None:
+    """Forgets the child of this word."""
+    capacity = np.int64(a.nodes[node, CAPACITY])
+    start = np.int64(a.nodes[node, BLOCK])
+    count = np.int64(a.nodes[node, CHILDREN]) - 1
+    at = find_child(a, node, word) - capacity - start
+    a.nodes[node, CHILDREN] = count
+    if capacity <= SMALL:
+        a.pool[start + at] = a.pool[start + count]
+        a.pool[start + capacity + at] = a.pool[start + capacity + count]
+        a.pool[start + count] = 0
+    else:
+        close_gap(a, start, capacity, at)
+    if count == 0:
+        resize_children(a, node, 0)
+    elif capacity > SMALL and count < capacity // 4:
+        resize_children(a, node, capacity // 2)
+
+
+@njit(cache=True, nogil=True)
+def close_gap(a: Arrays, start: int, capacity: int, gap: int) -> None:
+    """Takes an entry out of a table and moves those up that had to give way to it."""
+    mask = capacity - 1
+    at = (gap + 1) & mask
+    while a.pool[start + at] != 0:
+        home = slot_of(a.pool[start + at], capacity)
+        if ((at - home) & mask) >= ((at - gap) & mask):
+            a.pool[start + gap] = a.pool[start + at]
+            a.pool[start + capacity + gap] = a.pool[start + capacity + at]
+            gap = at
+        at = (at + 1) & mask
+    a.pool[start + gap] = 0
+
+
+# --- nodes -----------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def new_node(a: Arrays, word: int, parent: int) -> int:
+    """A node without children, queries and Remainder, named by its parent (NONE: a word directory)."""
+    node = a.state[NODES_FREE]
+    if node == NONE:
+        node = a.state[NODES_USED]
+        a.state[NODES_USED] = node + 1
+    else:
+        a.state[NODES_FREE] = a.nodes[node, PARENT]
+    a.state[NODES] += 1
+    a.nodes[node, :] = 0
+    a.nodes[node, WORD] = word
+    a.nodes[node, PARENT] = parent
+    a.nodes[node, HEAD] = NONE
+    if parent != NONE:
+        add_child(a, parent, word, node)
+    return node
+
+
+@njit(cache=True, nogil=True)
+def free_node(a: Arrays, node: int) -> None:
+    """Gives a node back that has no children and that nobody names any more."""
+    if a.nodes[node, REST_SIZE] > INLINE:
+        give_block(a, a.nodes[node, REST], a.nodes[node, REST_SIZE])
+    a.nodes[node, HEAD] = NONE
+    a.nodes[node, PARENT] = a.state[NODES_FREE]
+    a.state[NODES_FREE] = node
+    a.state[NODES] -= 1
+
+
+@njit(cache=True, nogil=True)
+def first_query(a: Arrays, node: int) -> int:
+    """The node's only query, or the first of several, or NONE."""
+    head = np.int64(a.nodes[node, HEAD])
+    return head if head >= NONE else SEVERAL - head
+
+
+@njit(cache=True, nogil=True)
+def attach(a: Arrays, node: int, formula: int) -> None:
+    """Puts the formula among the node's queries."""
+    head = first_query(a, node)
+    a.links[formula, NODE] = node
+    a.links[formula, NEXT] = head
+    a.links[formula, PREVIOUS] = NONE
+    if head != NONE:
+        a.links[head, PREVIOUS] = formula
+    a.nodes[node, HEAD] = formula if head == NONE else SEVERAL - formula
+
+
+@njit(cache=True, nogil=True)
+def detach(a: Arrays, formula: int) -> int:
+    """Takes the formula from its node's queries; returns the node."""
+    node = np.int64(a.links[formula, NODE])
+    after = np.int64(a.links[formula, NEXT])
+    before = np.int64(a.links[formula, PREVIOUS])
+    if after != NONE:
+        a.links[after, PREVIOUS] = before
+    if before != NONE:
+        a.links[before, NEXT] = after
+    first = first_query(a, node) if before != NONE else after
+    alone = first == NONE or a.links[first, NEXT] == NONE
+    a.nodes[node, HEAD] = first if alone else SEVERAL - first
+    a.links[formula, NODE] = NONE
+    return node
+
+
+# --- twigs -----------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def put_twig(a: Arrays, parent: int, word: int, formula: int) -> None:
+    """The formula becomes a twig; the parent names it already, or will."""
+    a.links[formula, PARENT_NODE] = parent
+    a.links[formula, IS_TWIG] = TWIG
+    a.links[formula, TWIG_WORD] = word
+    a.state[TWIGS] += 1
+
+
+@njit(cache=True, nogil=True)
+def sprout(a: Arrays, formula: int) -> int:
+    """Makes a node of a twig."""
+    parent, word = np.int64(a.links[formula, PARENT_NODE]), np.int64(a.links[formula, TWIG_WORD])
+    a.state[TWIGS] -= 1
+    node = new_node(a, word, NONE)
+    a.nodes[node, PARENT] = parent
+    a.pool[find_child(a, parent, word)] = node
+    attach(a, node, formula)
+    return node
+
+
+@njit(cache=True, nogil=True)
+def wither(a: Arrays, node: int) -> None:
+    """Makes a twig of a leaf that has one query and no Remainder."""
+    parent, word, formula = a.nodes[node, PARENT], a.nodes[node, WORD], np.int64(a.nodes[node, HEAD])
+    a.pool[find_child(a, parent, word)] = ~formula
+    put_twig(a, parent, word, formula)
+    free_node(a, node)
+
+
+# --- Remainders ------------------------------------------------------------------------------
+# A Remainder is rewritten word by word; until `set_rest`, `block` and `size` are those of the old one for
+# reading and of the new one for writing. Inline words are moved in an order in which
+# none is overwritten unread.
+
+
+@njit(cache=True, nogil=True)
+def rest_word(a: Arrays, node: int, block: int, size: int, index: int) -> int:
+    """A word of the node's Remainder."""
+    return np.int64(a.nodes[node, REST + index] if size <= INLINE else a.pool[block + index])
+
+
+@njit(cache=True, nogil=True)
+def put_rest(a: Arrays, node: int, block: int, size: int, index: int, word: int) -> None:
+    """Writes a word of the node's Remainder."""
+    if size <= INLINE:
+        a.nodes[node, REST + index] = word
+    else:
+        a.pool[block + index] = word
+
+
+@njit(cache=True, nogil=True)
+def set_rest(a: Arrays, node: int, old_block: int, old: int, block: int, size: int) -> None:
+    """Ends the rewriting; without any word the cells are free for children."""
+    if old > INLINE:
+        give_block(a, old_block, old)
+    a.nodes[node, REST_SIZE] = size
+    if size > INLINE:
+        a.nodes[node, REST] = block
+    elif size == 0:
+        a.nodes[node, REST : REST + INLINE] = 0
+
+
+@njit(cache=True, nogil=True)
+def push_down(a: Arrays, node: int, inner: int, shared: int) -> None:
+    """Hangs a leaf under `inner`; what was not shared stays in its Remainder, and the first of it becomes its word."""
+    old_block, old = np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE])
+    size = max(0, old - shared - 1)
+    block = take_block(a, size) if size > INLINE else np.int64(0)
+    count = -1
+    for index in range(old):
+        word = rest_word(a, node, old_block, old, index)
+        if a.marks[word] != IS_SHARED:
+            if count < 0:
+                a.nodes[node, WORD] = word
+            else:
+                put_rest(a, node, block, size, count, word)
+            count += 1
+    set_rest(a, node, old_block, old, block, size)
+    a.nodes[node, PARENT] = inner
+    formula = np.int64(a.nodes[node, HEAD])
+    if old - shared == 1 and formula >= 0:
+        add_child(a, inner, a.nodes[node, WORD], ~formula)
+        put_twig(a, inner, a.nodes[node, WORD], formula)
+        free_node(a, node)
+    else:
+        add_child(a, inner, a.nodes[node, WORD], node)
+
+
+@njit(cache=True, nogil=True)
+def prepend_rest(a: Arrays, node: int) -> None:
+    """The node's word becomes the first of its Remainder."""
+    old_block, old = np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE])
+    size = old + 1
+    block = take_block(a, size) if size > INLINE else np.int64(0)
+    for index in range(old - 1, -1, -1):
+        put_rest(a, node, block, size, index + 1, rest_word(a, node, old_block, old, index))
+    put_rest(a, node, block, size, 0, a.nodes[node, WORD])
+    set_rest(a, node, old_block, old, block, size)
+
+
+# --- where a new set of words goes -----------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def common_prefix(a: Arrays, directory: int, words: Ints) -> None:
+    """PrefixTrie's node for a sequence, and how long the prefix is that its Remainder shares."""
+    node = np.int64(directory)
+    depth = 0
+    while depth < len(words) and node >= 0:
+        slot = find_child(a, node, words[depth])
+        if slot == NONE:
+            break
+        node = np.int64(a.pool[slot])
+        depth += 1
+    shared = 0
+    if node >= 0:
+        block, size = np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE])
+        while shared < size and depth + shared < len(words):
+            if rest_word(a, node, block, size, shared) != words[depth + shared]:
+                break
+            shared += 1
+    a.state[CHOSEN] = node
+    a.state[SHARED] = shared
+
+
+@njit(cache=True, nogil=True)
+def overlap(a: Arrays, node: int) -> int:
+    """How many words of the node's Remainder are in the new set."""
+    block, size = np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE])
+    found = 0
+    for index in range(size):
+        found += a.marks[rest_word(a, node, block, size, index)] == IN_SET
+    return found
+
+
+@njit(cache=True, nogil=True)
+def best_fit(a: Arrays, directory: int, words: Ints) -> None:
+    """BestFitTrie's node for a set: depth-first through all candidate tries to the largest overlap."""
+    best, best_overlap, best_depth, best_shared = np.int64(directory), 0, 0, 0
+    a.stack[0] = directory
+    a.turns[0] = 0
+    depth, lookups = 0, 0
+    while depth >= 0:
+        turn = a.turns[depth]
+        if turn == len(words):
+            depth -= 1
+            continue
+        a.turns[depth] = turn + 1
+        lookups += 1
+        if lookups > LOOKUPS_MAX:
+            best = go_down(a, best, words)
+            best_shared = overlap(a, best) if best >= 0 else 0
+            break
+        slot = find_child(a, a.stack[depth], words[turn])
+        if slot == NONE:
+            continue
+        child = np.int64(a.pool[slot])
+        shared = overlap(a, child) if child >= 0 else 0
+        size = np.int64(a.nodes[child, REST_SIZE]) if child >= 0 else 0
+        reached = depth + 1 + shared
+        if reached == len(words) and shared == size:
+            best, best_shared = child, shared
+            break
+        if reached > best_overlap or (reached == best_overlap and depth + 1 > best_depth):
+            best, best_overlap, best_depth, best_shared = child, reached, depth + 1, shared
+        if child >= 0 and size == 0:
+            depth += 1
+            a.stack[depth] = child
+            a.turns[depth] = 0
+    a.state[CHOSEN] = best
+    a.state[SHARED] = best_shared
+
+
+@njit(cache=True, nogil=True)
+def go_down(a: Arrays, node: int, words: Ints) -> int:
+    """As deep as the words lead."""
+    at = 0
+    while at < len(words) and node >= 0:
+        slot = find_child(a, node, words[at])
+        at += 1
+        if slot != NONE:
+            node = np.int64(a.pool[slot])
+            at = 0
+    return node
+
+
+@njit(cache=True, nogil=True)
+def mark_words(a: Arrays, words: Ints, node: int, shared: int, by_prefix: bool) -> None:
+    """Marks which words are on the path to the node and which its Remainder shares."""
+    above = node
+    depth = 0
+    while a.nodes[above, PARENT] != NONE:
+        a.marks[a.nodes[above, WORD]] = ON_PATH
+        above = a.nodes[above, PARENT]
+        depth += 1
+    if by_prefix:
+        for index in range(depth, depth + shared):
+            a.marks[words[index]] = IS_SHARED
+    else:
+        block, size = np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE])
+        for index in range(size):
+            word = rest_word(a, node, block, size, index)
+            if a.marks[word] == IN_SET:
+                a.marks[word] = IS_SHARED
+
+
+@njit(cache=True, nogil=True)
+def split(a: Arrays, node: int, words: Ints, shared: int) -> int:
+    """Spells the shared words out above a leaf, which moves down; returns the node where the new set goes on."""
+    parent = np.int64(a.nodes[node, PARENT])
+    word = np.int64(a.nodes[node, WORD])
+    kept = np.int64(a.nodes[node, REST_SIZE]) - shared
+    steps = shared if kept > 0 else shared - 1
+    inner = new_node(a, word, NONE)
+    a.nodes[inner, PARENT] = parent
+    a.pool[find_child(a, parent, word)] = inner
+    for new in words:
+        if a.marks[new] == IS_SHARED:
+            if steps > 0:
+                inner = new_node(a, new, inner)
+            elif kept == 0:
+                a.nodes[node, WORD] = new
+            steps -= 1
+    push_down(a, node, inner, shared)
+    return inner if kept > 0 else node
+
+
+@njit(cache=True, nogil=True)
+def grow(a: Arrays, node: int, words: Ints, fresh: int, formula: int) -> None:
+    """A leaf or twig for the words of the new set that are not yet spelled out."""
+    leaf = np.int64(NONE)
+    size = fresh - 1
+    block = take_block(a, size) if size > INLINE else np.int64(0)
+    count = 0
+    for word in words:
+        if a.marks[word] != IN_SET:
+            continue
+        if size == 0:
+            add_child(a, node, word, ~np.int64(formula))
+            put_twig(a, node, word, formula)
+            return
+        if leaf == NONE:
+            leaf = new_node(a, word, node)
+        else:
+            put_rest(a, leaf, block, size, count, word)
+            count += 1
+    set_rest(a, leaf, 0, 0, block, size)
+    attach(a, leaf, formula)
+
+
+@njit(cache=True, nogil=True)
+def insert_words(a: Arrays, directory: int, words: Ints, formula: int, by_prefix: bool) -> None:
+    """Stores a set of distinct words in a trie of the word directory."""
+    for word in words:
+        a.marks[word] = IN_SET
+    if by_prefix:
+        common_prefix(a, directory, words)
+    else:
+        best_fit(a, directory, words)
+    node, shared = a.state[CHOSEN], a.state[SHARED]
+    if node < 0:
+        node = sprout(a, ~node)
+    mark_words(a, words, node, shared, by_prefix)
+    fresh = 0
+    for word in words:
+        fresh += a.marks[word] == IN_SET
+    size = np.int64(a.nodes[node, REST_SIZE])
+    if size > 0 and (fresh > 0 or size > shared):
+        node = split(a, node, words, shared)
+    if fresh > 0:
+        grow(a, node, words, fresh, formula)
+    else:
+        attach(a, node, formula)
+    for word in words:
+        a.marks[word] = 0
+
+
+@njit(cache=True, nogil=True)
+def has_room(a: Arrays, size: int) -> bool:
+    """Can any set of this size be inserted without growing an array?"""
+    wanted = a.state[POOL_USED] + 4 * max(a.state[LARGEST], 16) + 8 * (size + 4)
+    return a.state[NODES_USED] + size + 4 <= len(a.nodes) and wanted <= len(a.pool) and size + 2 <= len(a.stack)
+
+
+@njit(cache=True, nogil=True)
+def insert_many(a: Arrays, directory: int, offsets: Longs, words: Ints, formulas: Ints, begin: int, by_prefix: bool) -> int:
+    """Stores sets from the `begin`-th on; returns the first that found no room, or their number."""
+    for index in range(begin, len(formulas)):
+        start, end = offsets[index], offsets[index + 1]
+        if not has_room(a, end - start):
+            return index
+        insert_words(a, directory, words[start:end], formulas[index], by_prefix)
+    return len(formulas)
+
+
+# --- deletion --------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def remove_words(a: Arrays, formula: int) -> None:
+    """Takes the formula's set away, and every node that only it needed."""
+    if a.links[formula, IS_TWIG] == TWIG:
+        node = np.int64(a.links[formula, PARENT_NODE])
+        remove_child(a, node, a.links[formula, TWIG_WORD])
+        a.state[TWIGS] -= 1
+        a.links[formula, NODE] = NONE
+    else:
+        node = detach(a, formula)
+    while a.nodes[node, PARENT] != NONE and a.nodes[node, HEAD] == NONE and child_count(a, node) == 0:
+        parent = np.int64(a.nodes[node, PARENT])
+        remove_child(a, parent, a.nodes[node, WORD])
+        free_node(a, node)
+        node = parent
+    if a.nodes[node, PARENT] == NONE:
+        return
+    if a.nodes[node, HEAD] == NONE and child_count(a, node) == 1:
+        pull_up(a, lone_leaf(a, node))
+    elif a.nodes[node, HEAD] >= 0 and child_count(a, node) == 0 and a.nodes[node, REST_SIZE] == 0:
+        wither(a, node)
+
+
+@njit(cache=True, nogil=True)
+def lone_leaf(a: Arrays, node: int) -> int:
+    """The only child of a node without queries, if it is a leaf (else NONE); for a twig, the node itself becomes it."""
+    start, capacity = np.int64(a.nodes[node, BLOCK]), np.int64(a.nodes[node, CAPACITY])
+    at = 0
+    while a.pool[start + at] == 0:
+        at += 1
+    child = np.int64(a.pool[start + capacity + at])
+    if child >= 0:
+        return child if child_count(a, child) == 0 else np.int64(NONE)
+    word = a.pool[start + at]
+    a.state[TWIGS] -= 1
+    resize_children(a, node, 0)
+    a.nodes[node, REST] = word
+    a.nodes[node, REST_SIZE] = 1
+    attach(a, node, ~child)
+    return node
+
+
+@njit(cache=True, nogil=True)
+def pull_up(a: Arrays, leaf: int) -> None:
+    """Undoes the spelling out of a leaf that has no relatives left."""
+    if leaf == NONE:
+        return
+    above = np.int64(a.nodes[leaf, PARENT])
+    while a.nodes[above, PARENT] != NONE and a.nodes[above, HEAD] == NONE and child_count(a, above) == 1:
+        parent = np.int64(a.nodes[above, PARENT])
+        prepend_rest(a, leaf)
+        a.nodes[leaf, WORD] = a.nodes[above, WORD]
+        a.nodes[leaf, PARENT] = parent
+        a.pool[find_child(a, parent, a.nodes[above, WORD])] = leaf
+        resize_children(a, above, 0)
+        free_node(a, above)
+        above = parent
+
+
+# --- filtering -------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def rest_present(a: Arrays, node: int, size: int, present: Bytes) -> bool:
+    """Do all words of the node's Remainder occur?"""
+    block = np.int64(a.nodes[node, REST])
+    for index in range(size):
+        if present[rest_word(a, node, block, size, index)] == 0:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def add_occurring(a: Arrays, node: int, present: Bytes, words: Ints, queue: Ints, tail: int) -> int:
+    """Queues the children whose words occur; returns the queue's new end.
+
+    A table much longer than the document is not read: the document's words are looked up in it.
+    """
+    capacity = np.int64(a.nodes[node, CAPACITY])
+    if capacity > PROBE * len(words):
+        for word in words:
+            slot = find_child(a, node, word)
+            if slot != NONE:
+                queue[tail] = a.pool[slot]
+                tail += 1
+    else:
+        start = np.int64(a.nodes[node, BLOCK])
+        for index in range(start, start + capacity):  # without a branch: whether a word occurs cannot be foretold
+            queue[tail] = a.pool[index + capacity]
+            tail += present[a.pool[index]]
+    return tail
+
+
+@njit(cache=True, nogil=True)
+def fetch_ahead(a: Arrays, queue: Ints, begin: int, end: int, fetched: Ints) -> None:
+    """Reads the next nodes, and where their children are, in loops so short that the processor waits for all at once."""
+    for index in range(begin, end):
+        fetched[index - begin] = a.nodes[max(queue[index], 0), REST_SIZE]
+    for index in range(begin, end):
+        if fetched[index - begin] == 0:
+            fetched[index - begin] = a.pool[a.nodes[max(queue[index], 0), BLOCK]]
+
+
+@njit(cache=True, nogil=True)
+def filter_tries(a: Arrays, directory: int, present: Bytes, words: Ints, queue: Ints, found: Ints) -> int:
+    """Writes the formulas whose words are all present to `found`; returns their number.
+
+    Breadth-first through the words that occur (§4), testing the Remainder of every leaf.
+    """
+    fetched = np.empty(AHEAD, np.int32)
+    count = 0
+    head, ahead, tail = 0, 0, 1
+    queue[0] = directory
+    while head < tail:
+        if head == ahead:
+            ahead = min(tail, head + AHEAD)
+            fetch_ahead(a, queue, head, ahead, fetched)
+        node = np.int64(queue[head])
+        head += 1
+        if node < 0:
+            found[count] = ~node
+            count += 1
+            continue
+        size = np.int64(a.nodes[node, REST_SIZE])
+        if size == 0:
+            tail = add_occurring(a, node, present, words, queue, tail)
+        elif not rest_present(a, node, size, present):
+            continue
+        formula = first_query(a, node)
+        if a.nodes[node, HEAD] >= 0:
+            found[count] = formula
+            count += 1
+            continue
+        while formula != NONE:
+            found[count] = formula
+            count += 1
+            formula = np.int64(a.links[formula, NEXT])
+    return count
+
+
+# --- SWIN and the scan: a set is a span (start, size) of the pool -----------------------------
+
+
+@njit(cache=True, nogil=True)
+def all_present(pool: Ints, start: int, size: int, present: Bytes) -> bool:
+    """Do all words of the span occur?"""
+    for index in range(start, start + size):
+        if present[pool[index]] == 0:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def filter_postings(a: Arrays, directory: int, present: Bytes, words: Ints, spans: Ints, found: Ints) -> int:
+    """SWIN: looks at every set that waits at a word of the document. A word's node lists them in place of children."""
+    count = 0
+    for word in words:
+        slot = find_child(a, directory, word)
+        if slot == NONE:
+            continue
+        node = np.int64(a.pool[slot])
+        start = np.int64(a.nodes[node, BLOCK])
+        for index in range(start, start + a.nodes[node, CHILDREN]):
+            formula = np.int64(a.pool[index])
+            if all_present(a.pool, spans[formula, 0], spans[formula, 1], present):
+                found[count] = formula
+                count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def filter_all(a: Arrays, directory: int, present: Bytes, spans: Ints, found: Ints) -> int:
+    """BF: looks at every set. The directory lists them in place of children."""
+    count = 0
+    start = np.int64(a.nodes[directory, BLOCK])
+    for index in range(start, start + a.nodes[directory, CHILDREN]):
+        formula = np.int64(a.pool[index])
+        if all_present(a.pool, spans[formula, 0], spans[formula, 1], present):
+            found[count] = formula
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def append_formula(a: Arrays, node: int, formula: int) -> None:
+    """Puts the formula at the end of the node's list, a block that doubles when it is full."""
+    size = np.int64(a.nodes[node, CHILDREN])
+    if size == a.nodes[node, CAPACITY]:
+        length = 2 if size == 0 else 2 * size
+        block = take_block(a, length)
+        old = np.int64(a.nodes[node, BLOCK])
+        a.pool[block : block + size] = a.pool[old : old + size]
+        if size > 0:
+            give_block(a, old, size)
+        a.nodes[node, BLOCK] = block
+        a.nodes[node, CAPACITY] = length
+    a.pool[a.nodes[node, BLOCK] + size] = formula
+    a.nodes[node, CHILDREN] = size + 1
+    a.links[formula, NODE] = node
+    a.links[formula, NEXT] = size
+
+
+@njit(cache=True, nogil=True)
+def insert_span(a: Arrays, directory: int, words: Ints, formula: int, spans: Ints, by_word: bool) -> None:
+    """Stores a set for SWIN (by its first word) or for the scan."""
+    size = len(words)
+    start = take_block(a, size)
+    a.pool[start : start + size] = words
+    spans[formula, 0] = start
+    spans[formula, 1] = size
+    node = np.int64(directory)
+    if by_word:
+        slot = find_child(a, directory, words[0])
+        node = new_node(a, words[0], directory) if slot == NONE else np.int64(a.pool[slot])
+    append_formula(a, node, formula)
+
+
+@njit(cache=True, nogil=True)
+def insert_spans(
+    a: Arrays, directory: int, offsets: Longs, words: Ints, formulas: Ints, begin: int, spans: Ints, by_word: bool
+) -> int:
+    """Stores sets from the `begin`-th on; returns the first that found no room, or their number."""
+    for index in range(begin, len(formulas)):
+        start, end = offsets[index], offsets[index + 1]
+        if not has_room(a, end - start):
+            return index
+        insert_span(a, directory, words[start:end], formulas[index], spans, by_word)
+    return len(formulas)
+
+
+@njit(cache=True, nogil=True)
+def remove_span(a: Arrays, formula: int, spans: Ints) -> None:
+    """Takes the formula's set away: the last of the list takes its place."""
+    give_block(a, spans[formula, 0], spans[formula, 1])
+    node = np.int64(a.links[formula, NODE])
+    at = a.links[formula, NEXT]
+    start = np.int64(a.nodes[node, BLOCK])
+    size = np.int64(a.nodes[node, CHILDREN]) - 1
+    last = a.pool[start + size]
+    a.pool[start + at] = last
+    a.links[last, NEXT] = at
+    a.links[formula, NODE] = NONE
+    a.nodes[node, CHILDREN] = size
+    if size == 0:
+        give_block(a, start, a.nodes[node, CAPACITY])
+        a.nodes[node, CAPACITY] = 0
+        parent = np.int64(a.nodes[node, PARENT])
+        if parent != NONE:
+            remove_child(a, parent, a.nodes[node, WORD])
+            free_node(a, node)
+
+
+# --- everything back out ---------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def measure_sets(a: Arrays, formulas: Ints, sizes: Longs, directories: Ints) -> None:
+    """How many words each formula's set has, and in which word directory it is."""
+    for index in range(len(formulas)):
+        node = np.int64(a.links[formulas[index], NODE])
+        twig = a.links[formulas[index], IS_TWIG] == TWIG
+        sizes[index] = 1 if twig else a.nodes[node, REST_SIZE]
+        while a.nodes[node, PARENT] != NONE:
+            sizes[index] += 1
+            node = np.int64(a.nodes[node, PARENT])
+        directories[index] = node
+
+
+@njit(cache=True, nogil=True)
+def read_sets(a: Arrays, formulas: Ints, offsets: Longs, words: Ints) -> None:
+    """The words of each formula's set: path, then Remainder."""
+    for index in range(len(formulas)):
+        formula, end = formulas[index], offsets[index + 1]
+        node = np.int64(a.links[formula, NODE])
+        if a.links[formula, IS_TWIG] == TWIG:
+            end -= 1
+            words[end] = a.links[formula, TWIG_WORD]
+        else:
+            block, size = np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE])
+            end -= size
+            for step in range(size):
+                words[end + step] = rest_word(a, node, block, size, step)
+        while a.nodes[node, PARENT] != NONE:
+            end -= 1
+            words[end] = a.nodes[node, WORD]
+            node = np.int64(a.nodes[node, PARENT])
