@@ -5,9 +5,9 @@ edges of that bit mask are the words. A word is its first 16 bytes, lower-cased 
 sieve (two bits of one 64-bit block) drops most words that no query names, before the table of words is touched. What
 is left is looked up in stages (hash all, fetch all, compare all), so that cache misses overlap.
 
-**Clauses.** `masks[key]` says in which of up to 64 documents a key occurs, one bit each. A clause waits under its rarest
-key (P2P-DIET §4 registers a query under one word, too, and counts the others: Total and Count; here the others are
-tested in order of rarity, which needs no counters). Pass 1 has no branch: `m = masks[key] & masks[second]` is stored
+**Clauses.** `masks[key]` says in which of up to 64 documents a key occurs, one bit each. A clause waits under its
+rarest key (P2P-DIET §4 registers a query under one word, too, and counts the others: Total and Count; here the others
+are tested in order of rarity, which needs no counters). Pass 1 has no branch: `m = masks[key] & masks[second]` is stored
 and kept by moving on if it is not 0. Few clauses survive the two rarest words, so the passes for the third and the
 further words are short. Key 0 is the key that every document has: it pads clauses of one or two words.
 
@@ -21,6 +21,7 @@ words), 1.1–2.3× in the others; three boundaries per key: 0.9–1.5×; 16-bit
 third words tested without a branch: 1.0–1.2×; words looked up without a sieve: 1.2–1.4×; keeping the 16 bytes of each
 word instead of loading them again: 1.0×.
 """
+# ruff: noqa: PLR0917 — a kernel takes arrays, and many; names would not make the call cheaper
 
 from __future__ import annotations
 
@@ -50,6 +51,8 @@ MORE = 0x80000000  # in lists without lengths: another element follows
 KEY_MAX = (1 << 28) - 1
 WORD_BYTES_MAX = (1 << 24) - 1
 PADDING = 64  # readable bytes after the last value of a buffer
+
+COMPILED: bool = not config.DISABLE_JIT  # type: ignore[attr-defined]  # numba sets it from the environment
 
 U = np.uint64
 _0, _1, _2, _3, _4, _6, _8 = U(0), U(1), U(2), U(3), U(4), U(6), U(8)
@@ -115,21 +118,21 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def kernel(function: _F) -> _F:
     """Compile, keep the machine code beside the source, let other threads run meanwhile."""
-    if config.DISABLE_JIT:  # unsigned numbers wrap here as they do in machine code
-        return np.errstate(over="ignore")(function)
-    return njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+    if COMPILED:
+        return njit(cache=True, nogil=True)(function)  # type: ignore[return-value]
+    return np.errstate(over="ignore")(function)  # unsigned numbers wrap here as they do in machine code
 
 
 def part(function: _F) -> _F:
     """Compile into the kernels that use it: a call would cost more than what it does."""
-    if config.DISABLE_JIT:
-        return function
-    return njit(cache=True, nogil=True, forceinline=True)(function)  # type: ignore[no-any-return]
+    if COMPILED:
+        return njit(cache=True, nogil=True, forceinline=True)(function)  # type: ignore[return-value]
+    return function
 
 
 # --- what Python cannot say: single instructions --------------------------------------------------------------------
 
-if TYPE_CHECKING or config.DISABLE_JIT:
+if TYPE_CHECKING or not COMPILED:
     word_bits = reference.word_bits
     load8 = reference.load8
     lowest_bit = reference.lowest_bit
@@ -214,7 +217,7 @@ def has_non_ascii(buffer: U8, starts: I64, ends: I64, answer: U8) -> None:
 
 @part
 def _lower8(eight: np.uint64) -> np.uint64:
-    """Lower-case eight bytes that are letters, digits or not ASCII: such a byte is a letter if it has 0x40, not 0x80."""
+    """Lower-case eight bytes that are letters, digits or not ASCII: letters have the bit 0x40 and not 0x80."""
     return eight | ((eight & _LETTER_BITS & ~((eight >> _1) & _LETTER_BITS)) >> _1)
 
 
@@ -536,9 +539,7 @@ def _fill_chunk(
 
 
 @part
-def _mark_pairs(
-    pairs: U64, bits: U64, count: np.uint64, slots: U64, keys: U32, masks: U64, touched: U64
-) -> None:
+def _mark_pairs(pairs: U64, bits: U64, count: np.uint64, slots: U64, keys: U32, masks: U64, touched: U64) -> None:
     """Mark every key of each pair (field + 1, word)."""
     known, last, shift = U(masks.size), U(slots.size) - _1, _slot_shift(slots)
     for k in range(count):
@@ -608,9 +609,7 @@ def mark_words(
     value, values = _0, U(starts.size)
     at = U(starts[0]) if values > _0 else _0
     while value < values:
-        count, value, at = _fill_chunk(
-            buffer, starts, ends, docs, ~_0, value, at, word_start, word_end, word_value
-        )
+        count, value, at = _fill_chunk(buffer, starts, ends, docs, ~_0, value, at, word_start, word_end, word_value)
         kept = _0
         for k in range(count):
             start = U(word_start[k])
@@ -642,9 +641,7 @@ def mark_words(
             words[found] = word
             passed[found] = word_value[passed[k]]
             found += U(word != _LOW32)
-        _mark_found(
-            words, passed, found, docs, fields, records, scope_slots, scope_keys, masks, touched
-        )
+        _mark_found(words, passed, found, docs, fields, records, scope_slots, scope_keys, masks, touched)
 
 
 @kernel
@@ -677,9 +674,7 @@ def mark_values(
             words[found] = word
             word_value[found] = value
             found += U(word != _LOW32)
-        _mark_found(
-            words, word_value, found, docs, fields, records, scope_slots, scope_keys, masks, touched
-        )
+        _mark_found(words, word_value, found, docs, fields, records, scope_slots, scope_keys, masks, touched)
 
 
 @kernel
@@ -710,9 +705,7 @@ def mark_surfaces(
     value, values, missing, room = _0, U(starts.size), _0, U(unknown.shape[1])
     at = U(starts[0]) if values > _0 else _0
     while value < values:
-        count, value, at = _fill_chunk(
-            buffer, starts, ends, docs, ~_0, value, at, word_start, word_end, word_value
-        )
+        count, value, at = _fill_chunk(buffer, starts, ends, docs, ~_0, value, at, word_start, word_end, word_value)
         for k in range(count):
             start = U(word_start[k])
             size = U(word_end[k]) - start
@@ -739,9 +732,7 @@ def mark_surfaces(
                 words[found] = word
                 word_value[found] = of
                 found += U(word != _LOW32)
-        _mark_found(
-            words, word_value, found, docs, fields, records, scope_slots, scope_keys, masks, touched
-        )
+        _mark_found(words, word_value, found, docs, fields, records, scope_slots, scope_keys, masks, touched)
     return int(missing)
 
 
@@ -809,8 +800,8 @@ def sort_occurrences(occurrences: U32, words: int) -> U32:
         counts[:] = 0
         for row in range(rows):
             counts[((U(occurrences[row, 0]) >> shift) & digits) + _1] += 1
-        for digit in range(2048):
-            counts[digit + 1] += counts[digit]
+        for smaller in range(2048):
+            counts[smaller + 1] += counts[smaller]
         for row in range(rows):
             digit = (U(occurrences[row, 0]) >> shift) & digits
             place = counts[digit]
@@ -866,19 +857,6 @@ def clear_marks(keys: U32, masks: U64, touched: U64) -> None:
     for i in range(keys.size):
         masks[keys[i]] = _0
         touched[U(keys[i]) >> _6] = _0
-
-
-@kernel
-def select_document(keys: U32, masks: U64, doc: int, bits: U64, selected: U32) -> int:
-    """The keys that one document of the batch has, as a list and as a bit set (empty before)."""
-    count = _0
-    for i in range(keys.size):
-        key = U(keys[i])
-        has = (masks[key] >> U(doc)) & _1
-        bits[key >> _6] |= has << (key & _63)
-        selected[count] = key
-        count += has
-    return int(count)
 
 
 @kernel
@@ -953,7 +931,7 @@ def _has_bit(bits: U64, key: np.uint64) -> np.uint64:
 
 @kernel
 def match_one(keys: U32, bits: U64, postings: Postings, entries: U32) -> int:
-    """The clauses whose keys are all in one document, whose keys are given as a list and as a bit set."""
+    """match_masks for one document, whose keys are a list and a bit set: that is small enough to stay in the cache."""
     first, second, third, rest = postings
     known, total, count = U(first.size) - _1, U(keys.size), _0
     while total > _0 and U(keys[total - _1]) >= known:
@@ -1028,9 +1006,7 @@ def _is_dead(dead: U64, owner: np.uint64) -> bool:
 
 
 @kernel
-def expand_owners(
-    entries: U32, found: U64, owner: U32, shared: U32, dead: U64, owners: U32, masks: U64
-) -> int:
+def expand_owners(entries: U32, found: U64, owner: U32, shared: U32, dead: U64, owners: U32, masks: U64) -> int:
     """The living owners of the entries that were found; returns how many, also those for which there was no room."""
     count, room = _0, U(owners.size)
     for i in range(entries.size):
@@ -1164,9 +1140,7 @@ def _compare_tails(a: int, b: int, first: I64, keys: U32, lengths: U32) -> int:
 
 
 @part
-def _follows(
-    a: int, rank_a: np.uint64, b: int, rank_b: np.uint64, first: I64, keys: U32, lengths: U32
-) -> bool:
+def _follows(a: int, rank_a: np.uint64, b: int, rank_b: np.uint64, first: I64, keys: U32, lengths: U32) -> bool:
     """Does clause a, which came before b, belong after it?"""
     if rank_a != rank_b:
         return rank_a > rank_b
@@ -1281,9 +1255,7 @@ def write_postings(
 
 
 @kernel
-def add_chains(
-    first: I64, keys: U32, lengths: U32, begin: int, chains: Chains, key_of: U32, rest_used: int
-) -> int:
+def add_chains(first: I64, keys: U32, lengths: U32, begin: int, chains: Chains, key_of: U32, rest_used: int) -> int:
     """Chain clauses, given rarest key first, as entries begin and following; returns how much of rest is used."""
     head, following, second, third, rest = chains
     for clause in range(lengths.size):

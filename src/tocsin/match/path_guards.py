@@ -326,10 +326,11 @@ class Atoms:
     def _values(self, document: Markup) -> dict[Place, set[str]]:
         """The values of the document that some atom looks at."""
         values: defaultdict[Place, set[str]] = defaultdict(set)
-        for _, attributes in document.attributes:
-            for name, value in attributes.items():
-                if ("@", name) in self._places:
-                    values["@", name].add(value)
+        watched = {number for number, name in enumerate(document.attribute_names) if ("@", name) in self._places}
+        if watched:
+            for number, value in zip(document.attribute.tolist(), document.values, strict=True):
+                if number in watched:
+                    values["@", document.attribute_names[number]].add(value)
         wanted = {name for kind, name in self._places if not kind}
         if wanted:
             tree = document.tree

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.markup import COMMENT, END, Markup
+from tocsin.markup import Markup
 from tocsin.match import path_kernels as kernels
 from tocsin.match.path_guards import Atoms, Prefix, Reading, Shared, atom_of
 from tocsin.match.path_kernels import Cache, Nfa
@@ -41,7 +41,6 @@ class Labels:
         self.names = [EPSILON, WILDCARD, "@*", TEXT, "", "@"]
         self._numbers = {name: number for number, name in enumerate(self.names) if name not in ("", "@")}
         self.elements = _Lookup(self, "", kernels.OTHER)
-        self.elements[END], self.elements[COMMENT] = kernels.END, kernels.COMMENT
         self.attributes = _Lookup(self, "@", kernels.OTHER_ATTRIBUTE)
         self.group = [-1] * kernels.NAMES
         self.any = [-1, -1, -1, -1, kernels.WILDCARD, kernels.ANY_ATTRIBUTE]
@@ -266,6 +265,7 @@ class PathIndex:
         self._plain = np.zeros((1_024, 2), np.int32)  # of a slot with one plain path: state and place
         self._free_slots: list[int] = []
         self._used = 0
+        self._in_order = True  # numbers rise with slots
         self._registered: dict[int, _Registered] = {}
         self._total = np.zeros(64, np.int32)  # of a clause: its linear paths
         self._atom = np.full(64, -1, np.int32)  # of a clause: its atom, or -1
@@ -326,6 +326,7 @@ class PathIndex:
         if slot >= len(self._numbers):
             self._numbers = _grow(self._numbers, _power(slot + 1))
             self._plain = np.vstack([self._plain, np.zeros((len(self._numbers) - len(self._plain), 2), np.int32)])
+        self._in_order = self._in_order and slot == self._used - 1 and (slot == 0 or number > self._numbers[slot - 1])
         self._slots[number] = slot
         self._numbers[slot] = number
         return slot
@@ -360,7 +361,7 @@ class PathIndex:
         self._flush()
         return self.automaton.size
 
-    def match(self, document: Markup) -> list[int]:
+    def match(self, document: Markup) -> npt.NDArray[np.int64]:
         """The numbers of the queries that hold, ascending."""
         self._flush()
         flags, candidates = self._engine.run(self.automaton, document, self._used, self._total)
@@ -368,8 +369,9 @@ class PathIndex:
         if len(candidates):
             self._select(document, candidates, flags)
         found = self._numbers[np.flatnonzero(flags)]
-        found.sort()
-        return found.tolist()  # type: ignore[no-any-return]
+        if not self._in_order:
+            found.sort()
+        return found
 
     def _select(self, document: Markup, candidates: IntArray, flags: npt.NDArray[np.uint8]) -> None:
         """Selection, postponed until here."""
@@ -447,19 +449,12 @@ class _Engine:
         self.stale, self._fresh = False, True
 
     def _tape(self, labels: Labels, document: Markup) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray, bool]:
-        """Events as labels of queries."""
-        tape = np.fromiter(map(labels.elements.__getitem__, document.tape), np.int32, len(document.tape))
-        marks = np.array(document.marks, np.int32)
-        owner, attribute = self._attributes(labels, document)
-        return tape, marks, owner, attribute, True
-
-    def _attributes(self, labels: Labels, document: Markup) -> tuple[IntArray, IntArray]:
+        """Events as labels of queries: only the distinct names of the document are looked up."""
+        lookup = labels.elements
+        names = np.array([kernels.COMMENT, kernels.END, *(lookup[name] for name in document.names)], np.int32)
         lookup = labels.attributes
-        found = [(event, lookup[name]) for event, attributes in document.attributes for name in attributes]
-        if not found:
-            return np.zeros(0, np.int32), np.zeros(0, np.int32)
-        pairs = np.array(found, np.int32)
-        return pairs[:, 0].copy(), pairs[:, 1].copy()
+        attributes = np.array([lookup[name] for name in document.attribute_names], np.int32)
+        return names[document.tape + 1], document.marks, document.owners, attributes[document.attribute], True
 
 
 def _empty_cache(pool: int) -> Cache:

@@ -220,11 +220,6 @@ def clear_marks(marks: Marks) -> None:
     marks.clear()
 
 
-def select_document(marks: Marks, doc: int) -> list[int]:
-    """The keys that occur in one document."""
-    return sorted(key for key, mask in marks.items() if mask >> doc & 1)
-
-
 def match_masks(clauses: Sequence[Clause], marks: Marks, documents: int) -> dict[int, int]:
     """The clauses that hold in some document: all their keys occur there. documents is the mask of the whole batch."""
     found = {}

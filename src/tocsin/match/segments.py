@@ -22,7 +22,6 @@ from tocsin.match import kernels
 from tocsin.match.kernels import I64, KEY_MAX, U8, U32, U64
 
 DOCUMENTS_MAX = 64  # in one batch
-ONE_BY_ONE_MAX = 6  # up to so many documents are matched one by one
 SEALED_AT = 32_768  # clauses of a delta
 MERGE_RATIO = 3  # a segment is merged with those before it that are at most so many times as large
 OWNER_MAX = (1 << 31) - 1
@@ -81,13 +80,11 @@ class Marks:
 class Scratch:
     """Room that matching uses again and again. One thread uses it at a time."""
 
-    __slots__ = ("_bits", "_entries", "_found", "_selected")
+    __slots__ = ("_entries", "_found")
 
     def __init__(self) -> None:
         self._entries: U32 = np.empty(1024, np.uint32)
         self._found: U64 = np.empty(1024, np.uint64)
-        self._bits: U64 = np.zeros(1, np.uint64)
-        self._selected: U32 = np.empty(64, np.uint32)
 
     def pairs(self, count: int) -> tuple[U32, U64]:
         """Room for so many (number, mask)."""
@@ -95,14 +92,6 @@ class Scratch:
             self._entries = np.empty(count, np.uint32)
             self._found = np.empty(count, np.uint64)
         return self._entries, self._found
-
-    def document(self, blocks: int) -> tuple[U64, U32]:
-        """An empty bit set and room for a list, for 64 keys in each block."""
-        if self._bits.size < blocks:
-            self._bits = np.zeros(blocks, np.uint64)
-            self._selected = np.empty(64 * blocks, np.uint32)
-        self._bits[:] = 0
-        return self._bits, self._selected
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,19 +156,11 @@ class Segment:
         """The entries that hold in some document, with the mask of those. Valid until scratch is used again."""
         _require(marks, self.keys)
         entries, found = scratch.pairs(self.entries + 1)
-        count = kernels.match_masks(marks.keys(), frozen(marks.masks), self.postings, entries, found)
-        return entries[:count], found[:count]
-
-    def match_one(self, marks: Marks, doc: int, scratch: Scratch) -> tuple[U32, U64]:
-        """match() for one document of the batch: the better way for few documents."""
-        _require(marks, self.keys)
-        entries, found = scratch.pairs(self.entries + 1)
-        keys, bits = marks.keys(), marks.touched
-        if marks.documents > 1:
-            bits, selected = scratch.document(bits.size)
-            keys = frozen(selected[: kernels.select_document(keys, frozen(marks.masks), doc, bits, selected)])
-        count = kernels.match_one(keys, frozen(bits), self.postings, entries)
-        found[:count] = np.uint64(1 << doc)
+        if marks.documents == 1:
+            count = kernels.match_one(marks.keys(), frozen(marks.touched), self.postings, entries)
+            found[:count] = 1
+        else:
+            count = kernels.match_masks(marks.keys(), frozen(marks.masks), self.postings, entries, found)
         return entries[:count], found[:count]
 
     def owners(self, entries: U32, found: U64, dead: U64) -> tuple[U32, U64]:
@@ -230,6 +211,7 @@ class Delta:
 
     def __init__(self, keys: int = 0) -> None:
         self.count = 0
+        self.keys = 1  # all key numbers are below this
         self._rest_used = 0
         self._chains = kernels.Chains(*(np.zeros(size, np.uint32) for size in (max(64, keys), 64, 64, 64, 64)))
         self._key_of = np.zeros(64, np.uint32)
@@ -243,16 +225,15 @@ class Delta:
     def add(self, first: I64, keys: U32, ids: U32, frequency: U32) -> None:
         """Add clauses, given as to Segment.build."""
         clauses = _Sorted.of(first, keys, frequency)
-        self._reserve(int(keys.max(initial=0)) + 1, ids.size, keys.size)
+        self.keys = max(self.keys, int(keys.max(initial=0)) + 1)
+        self._reserve(ids.size, keys.size)
         self._owner[self.count : self.count + ids.size] = ids
-        self._rest_used = kernels.add_chains(
-            *clauses.arrays, self.count, self._chains, self._key_of, self._rest_used
-        )
+        self._rest_used = kernels.add_chains(*clauses.arrays, self.count, self._chains, self._key_of, self._rest_used)
         self.count += ids.size
 
     def view(self) -> DeltaView:
         """What there is now; later clauses do not appear in it."""
-        return DeltaView(kernels.Chains(*map(frozen, self._chains)), frozen(self._owner), self.count)
+        return DeltaView(kernels.Chains(*map(frozen, self._chains)), frozen(self._owner), self.count, self.keys)
 
     def read(self, dead: U64) -> tuple[I64, U32, U32]:
         """The clauses of living owners, as Segment.build takes them."""
@@ -270,10 +251,10 @@ class Delta:
         """All living clauses as a segment."""
         return Segment.build(*self.read(dead), frequency)
 
-    def _reserve(self, keys: int, clauses: int, rest: int) -> None:
+    def _reserve(self, clauses: int, rest: int) -> None:
         head, following, second, third, further = self._chains
-        if keys > head.size:
-            head = _longer(head, keys)
+        if self.keys > head.size:
+            head = _longer(head, self.keys)
         if self.count + clauses > following.size:
             following, second, third = (_longer(old, self.count + clauses) for old in (following, second, third))
             self._key_of = _longer(self._key_of, self.count + clauses)
@@ -290,10 +271,11 @@ class DeltaView:
     chains: kernels.Chains
     owner: U32
     count: int
+    keys: int
 
     def match(self, marks: Marks, scratch: Scratch) -> tuple[U32, U64]:
         """The clauses that hold in some document, with the mask of those. Valid until scratch is used again."""
-        _require(marks, self.chains.head.size)
+        _require(marks, self.keys)
         entries, found = scratch.pairs(self.count + 1)
         keys, masks = marks.keys(), frozen(marks.masks)
         count = kernels.match_chains(keys, masks, self.chains, self.count, entries, found)
@@ -316,17 +298,11 @@ class ClauseSet:
     @property
     def keys(self) -> int:
         """All key numbers are below this: what Marks.begin must be told, at least."""
-        return max([self.delta.chains.head.size, *(segment.keys for segment in self.segments)])
+        return max([self.delta.keys, *(segment.keys for segment in self.segments)])
 
     def match(self, marks: Marks, scratch: Scratch) -> tuple[U32, U64]:
         """The owners whose clauses hold in some document, with the mask of those."""
-        found: list[tuple[U32, U64]] = []
-        for segment in self.segments:
-            if marks.documents <= ONE_BY_ONE_MAX:
-                for doc in range(marks.documents):
-                    found.append(segment.owners(*segment.match_one(marks, doc, scratch), self.dead))
-            else:
-                found.append(segment.owners(*segment.match(marks, scratch), self.dead))
+        found = [segment.owners(*segment.match(marks, scratch), self.dead) for segment in self.segments]
         if self.delta.count:
             found.append(self.delta.owners(*self.delta.match(marks, scratch), self.dead))
         if len(found) == 1:
@@ -377,7 +353,7 @@ class Clauses:
         changed = self.delta.count >= SEALED_AT
         if changed:
             self.segments = (*self.segments, self.delta.seal(self._dead, frequency))
-            self.delta = Delta(self.delta.view().chains.head.size)
+            self.delta = Delta(self.delta.keys)
         begin = due([segment.clauses for segment in self.segments])
         if begin < len(self.segments) - 1:
             self.segments = (*self.segments[:begin], merge(self.segments[begin:], self._dead, frequency))

@@ -8,41 +8,70 @@ remembers for each atom which documents it has been asked about and in which it 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
 from tocsin.model import Document
-from tocsin.query.ast import And, Atom, Near, Not, Or, Query, Words
+from tocsin.query.ast import And, Atom, Near, Not, Or, Prefix, Query, Similar, Words
+from tocsin.query.score import Statistics, Vector, cosine, word_counts
 from tocsin.query.semantics import Knowledge, holds
-from tocsin.text import Analysis, texts, words
+from tocsin.text import Analysis, fold, has_words, texts, words
 
 Plan = Callable[["Batch", int], int]
 """Of the documents in the mask, those in which a (part of a) query holds."""
-Occurrence = tuple[int, int]
-"""The number of a value in its document, and a position in it."""
+VALUE = 1 << 32
+"""An occurrence is one number: this times the number of the value in its field, plus the position. Distances of
+words in different values are so larger than any gap that a query can ask for."""
 
 
 class Reading:
-    """One document, read once: where each word stands."""
+    """One document, read once: where each word of a field stands, computed when first asked for."""
 
-    def __init__(self, document: Document, analysis: Analysis) -> None:
+    def __init__(self, document: Document, knowledge: Knowledge) -> None:
         self.document = document
-        self._analysis = analysis
+        self._knowledge = knowledge
+        self._occurrences: dict[str, dict[str, list[int]]] = {}
+        self._sorted: dict[str, list[str]] = {}
+        self._vectors: dict[str, Vector] = {}
 
-    @cached_property
-    def occurrences(self) -> dict[tuple[str, str, str], list[Occurrence]]:
-        """(field, analysis, word) -> where it stands; the field "" stands for any field."""
-        found: defaultdict[tuple[str, str, str], list[Occurrence]] = defaultdict(list)
-        number = 0
-        for field in self.document.fields:
-            for value, name in texts(self.document, field, self._analysis):
-                for position, word in enumerate(value):
-                    if word:
-                        found["", name, word].append((number, position))
-                        found[field, name, word].append((number, position))
-                number += 1
-        return found
+    def fields(self, field: str | None, name: str) -> Iterable[str]:
+        """The fields to look into for a query on this field (None: any) under this analysis."""
+        if field is not None:
+            return (field,)
+        return [one for one in self.document.fields if self._knowledge.analysis.of(one) == name]
+
+    def occurrences(self, field: str) -> dict[str, list[int]]:
+        """Where each word of the field stands, in reading order."""
+        known = self._occurrences.get(field)
+        if known is None:
+            known = self._occurrences[field] = {}
+            for number, (value, _) in enumerate(texts(self.document, field, self._knowledge.analysis)):
+                for at, word in enumerate(value, number * VALUE):
+                    places = known.get(word)
+                    if places is None:
+                        known[word] = [at]
+                    else:
+                        places.append(at)
+            known.pop("", None)
+        return known
+
+    def has_prefix(self, field: str, start: str) -> bool:
+        """Does a word of the field start so?"""
+        ordered = self._sorted.get(field)
+        if ordered is None:
+            found = {word for value, _ in texts(self.document, field, self._knowledge.analysis) for word in value}
+            ordered = self._sorted[field] = sorted(found)
+        at = bisect_left(ordered, start)
+        return at < len(ordered) and ordered[at].startswith(start)
+
+    def vector(self, field: str) -> Vector:
+        """The weighted words of the field."""
+        known = self._vectors.get(field)
+        if known is None:
+            counts = word_counts(self.document, self._knowledge.analysis, field)
+            known = self._vectors[field] = Vector.of(counts, self._knowledge.statistics)
+        return known
 
 
 class Batch:
@@ -52,7 +81,7 @@ class Batch:
         self.documents = documents
         self.knowledge = knowledge
         self.key_mask = key_mask
-        self._readings = [Reading(document, knowledge.analysis) for document in documents]
+        self._readings = [Reading(document, knowledge) for document in documents]
         self._known: dict[int, tuple[int, int]] = {}
         self.checks = 0
 
@@ -138,76 +167,90 @@ def _union(batch: Batch, keys: tuple[int, ...]) -> int:
 
 def _test(atom: Atom, analysis: Analysis) -> Callable[[Reading, Knowledge], bool]:
     """The quickest way to ask whether an atom holds in one document; the oracle where there is no quicker."""
-    if isinstance(atom, Words) and atom.number is None and atom.field not in ("id", "source", "time"):
-        patterns = [_pattern(atom.field, name, atom.text) for name in analysis.names(atom.field)]
-        return lambda reading, knowledge: any(_has_pattern(reading, pattern) for pattern in patterns if pattern)
-    if isinstance(atom, Near) and atom.field not in ("id", "source", "time"):
-        chains = [_chain(atom, name) for name in analysis.names(atom.field)]
-        return lambda reading, knowledge: any(_has_chain(reading, atom, chain) for chain in chains if chain)
+    match atom:
+        case Words(field, text) if atom.number is None:
+            patterns = [(name, _pattern(text, name)) for name in analysis.names(field) if has_words(text, name)]
+            return lambda reading, knowledge: any(
+                _has_pattern(reading.occurrences(one), pattern)
+                for name, pattern in patterns
+                for one in reading.fields(field, name)
+            )
+        case Near(field, operands):
+            chains = [(name, _chain(operands, name)) for name in analysis.names(field)]
+            return lambda reading, knowledge: any(
+                _has_chain(reading.occurrences(one), atom, chain)
+                for name, chain in chains
+                if chain
+                for one in reading.fields(field, name)
+            )
+        case Prefix(field, text):
+            start, names = fold(text), analysis.names(field)
+            return lambda reading, knowledge: any(
+                reading.has_prefix(one, start) for name in names for one in reading.fields(field, name)
+            )
+        case Similar():
+            return _SimilarTest(atom, analysis)
     return lambda reading, knowledge: holds(atom, reading.document, knowledge)
 
 
-Place = tuple[str, str, str]
-"""(field, analysis, word)."""
+class _SimilarTest:
+    """`~`, with the vector of the text computed once for each state of the statistics."""
+
+    def __init__(self, atom: Similar, analysis: Analysis) -> None:
+        self._atom = atom
+        self._counts = Counter(word for word in words(atom.text, analysis.of(atom.field)) if word)
+        self._asked: tuple[Statistics, Vector] | None = None
+
+    def __call__(self, reading: Reading, knowledge: Knowledge) -> bool:
+        if self._asked is None or self._asked[0] is not knowledge.statistics:
+            self._asked = (knowledge.statistics, Vector.of(self._counts, knowledge.statistics))
+        return cosine(reading.vector(self._atom.field), self._asked[1]) >= self._atom.threshold
 
 
-def _pattern(field: str | None, name: str, text: str) -> list[tuple[int, Place]]:
+def _pattern(text: str, name: str) -> list[tuple[int, str]]:
     """The words of a phrase with their distances from its first word."""
-    wanted = [(offset, (field or "", name, word)) for offset, word in enumerate(words(text, name)) if word]
-    return [(offset - wanted[0][0], place) for offset, place in wanted]
+    wanted = [(offset, word) for offset, word in enumerate(words(text, name)) if word]
+    return [(offset - wanted[0][0], word) for offset, word in wanted]
 
 
-def _has_pattern(reading: Reading, pattern: list[tuple[int, Place]]) -> bool:
-    occurrences = reading.occurrences
-    lists = [occurrences.get(place, ()) for _, place in pattern]
-    if not all(lists):
-        return False
-    starts = {(value, position - pattern[0][0]) for value, position in lists[0]}
-    for (offset, _), found in zip(pattern[1:], lists[1:], strict=True):
-        starts &= {(value, position - offset) for value, position in found}
+def _has_pattern(occurrences: dict[str, list[int]], pattern: list[tuple[int, str]]) -> bool:
+    lists = [occurrences.get(word) for _, word in pattern]
+    starts: set[int] | None = None
+    for (offset, _), found in zip(pattern, lists, strict=True):
+        if found is None:
+            return False
+        here = {at - offset for at in found}
+        starts = here if starts is None else starts & here
         if not starts:
             return False
     return True
 
 
-def _chain(atom: Near, name: str) -> list[Place]:
-    found = [words(operand, name) for operand in atom.words]
-    if not all(len(word) == 1 and word[0] for word in found):
-        return []
-    return [(atom.field or "", name, word[0]) for word in found]
+def _chain(operands: tuple[str, ...], name: str) -> list[str]:
+    found = [words(operand, name) for operand in operands]
+    return [word[0] for word in found] if all(len(word) == 1 and word[0] for word in found) else []
 
 
-def _has_chain(reading: Reading, atom: Near, chain: list[Place]) -> bool:
-    occurrences = reading.occurrences
-    lists = [occurrences.get(place, []) for place in chain]
-    if not all(lists):
-        return False
-    reached = lists[0]
-    for (low, high), found in zip(atom.gaps, lists[1:], strict=True):
-        reached = _step(reached, found, low, high, atom.ordered)
+def _has_chain(occurrences: dict[str, list[int]], atom: Near, chain: list[str]) -> bool:
+    reached = occurrences.get(chain[0], [])
+    for (low, high), word in zip(atom.gaps, chain[1:], strict=True):
+        reached = _step(reached, occurrences.get(word, []), low, high, atom.ordered)
         if not reached:
             return False
     return True
 
 
-def _step(
-    reached: Sequence[Occurrence], found: Sequence[Occurrence], low: int, high: int, ordered: bool
-) -> list[Occurrence]:
+def _step(reached: list[int], found: list[int], low: int, high: int, ordered: bool) -> list[int]:
     """The occurrences that can follow one of those reached; both lists are in order, so two fingers suffice."""
     kept = []
     start = 0
-    for value, position in found:
-        while start < len(reached) and (
-            reached[start][0] < value or (reached[start][0] == value and reached[start][1] < position - 1 - high)
-        ):
+    for at in found:
+        while start < len(reached) and reached[start] < at - 1 - high:
             start += 1
-        for at in range(start, len(reached)):
-            other_value, other = reached[at]
-            if other_value != value:
-                break
-            between = (position - other if ordered else abs(position - other)) - 1
+        for other in reached[start : start + 2]:
+            between = (at - other if ordered else abs(at - other)) - 1
             if low <= between <= high:
-                kept.append((value, position))
+                kept.append(at)
             if ordered or between >= 0:
                 break  # in order, the farthest one decides; in either order, only the word itself is passed over
     return kept

@@ -25,10 +25,14 @@ class Statistics:
     documents: int = 0
     frequency: Mapping[str, int] = field(default_factory=dict)
     version: int = 0
+    _rarity: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
 
     def weight(self, word: str, count: int) -> float:
         """tf · idf, with tf = 1 + ln f and idf = ln(1 + N/df)."""
-        return (1 + log(count)) * log(1 + self.documents / max(1, self.frequency.get(word, 0)))
+        rarity = self._rarity.get(word)
+        if rarity is None:
+            rarity = self._rarity[word] = log(1 + self.documents / max(1, self.frequency.get(word, 0)))
+        return (1 + log(count)) * rarity if count > 1 else rarity
 
     @staticmethod
     def of(documents: Iterable[Document], analysis: Analysis) -> Statistics:
@@ -43,8 +47,11 @@ class Statistics:
 
 def word_counts(document: Document, analysis: Analysis, name: str | None = None) -> Counter[str]:
     """How often each word occurs in the string values of the field (None: of all fields)."""
-    found = texts(document, name, analysis)
-    return Counter(word for value, _ in found for word in value if word)
+    counts: Counter[str] = Counter()
+    for value, _ in texts(document, name, analysis):
+        counts.update(value)
+    counts.pop("", None)  # positions whose word was dropped
+    return counts
 
 
 def query_words(query: Query, analysis: Analysis, positive: bool = True) -> set[str]:

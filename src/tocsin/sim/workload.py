@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -200,7 +200,7 @@ class RankTable:
         spelled = vocabulary(int(self.ranks.max(initial=0)))
         every = list(map(spelled.__getitem__, self.ranks.tolist()))
         bounds = self.first.tolist()
-        for start, end in zip(bounds[:-1], bounds[1:], strict=True):
+        for start, end in pairwise(bounds):
             yield " ".join(every[start:end])
 
     def trees(self) -> Iterator[Query]:
@@ -212,7 +212,8 @@ class RankTable:
 def document_shares(settings: WorkloadSettings) -> FloatArray:
     """The share of each rank among the words of documents; place 0 is rank 1."""
     weights: FloatArray = np.arange(1, settings.vocabulary_words + 1, dtype=np.float64) ** -settings.zipf_exponent
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights
 
 
 def query_shares(frequency: FloatArray, skew: Skew) -> FloatArray:
@@ -286,8 +287,9 @@ def user_query_ranks(settings: WorkloadSettings, seed: int) -> RankTable:
 
 
 def _cumulative(shares: FloatArray) -> FloatArray:
-    total = np.cumsum(shares)
-    return total / total[-1]
+    total: FloatArray = np.cumsum(shares)
+    total /= total[-1]
+    return total
 
 
 def _draw(rng: Generator, size: int | tuple[int, int], cumulative: FloatArray, rank_first: int) -> RankArray:
@@ -353,7 +355,7 @@ def _table(rows: list[RankArray]) -> RankTable:
 # --- random documents and queries ------------------------------------------------------------------------------------
 
 SMALL_VOCABULARY = tuple(
-    "peer grid data query network café straße naïve ﬁlter Éire 日本語 the of P2P 2004 42 3d peers inform informed".split()
+    "peer grid data query network café straße naïve ﬁlter 日本語 the of P2P 2004 42 peers inform informed".split()
 )
 """Few words, so that matches are frequent: stop words, words that are numbers, and some that Unicode makes hard."""
 
@@ -422,20 +424,20 @@ class _Dice:
 
 
 def random_documents(
-    rng: Generator, count: int, words: Sequence[str] = SMALL_VOCABULARY, fields: Fields = FIELDS
+    rng: Generator, count: int, vocabulary: Sequence[str] = SMALL_VOCABULARY, fields: Fields = FIELDS
 ) -> list[Document]:
-    """Documents d0, d1, …: several fields, lists, numbers, dates, empty strings, absent fields, links to earlier ones."""
-    return [random_document(rng, number, words, fields) for number in range(count)]
+    """Documents d0, d1, …: several fields, lists, numbers, dates, empty strings, absent fields, links back."""
+    return [random_document(rng, number, vocabulary, fields) for number in range(count)]
 
 
 def random_document(
-    rng: Generator, number: int, words: Sequence[str] = SMALL_VOCABULARY, fields: Fields = FIELDS
+    rng: Generator, number: int, vocabulary: Sequence[str] = SMALL_VOCABULARY, fields: Fields = FIELDS
 ) -> Document:
     """Document d{number}."""
-    dice = _Dice(rng, words, fields)
+    dice = _Dice(rng, vocabulary, fields)
     values: dict[str, tuple[Value, ...]] = {}
     makers: tuple[tuple[tuple[str, ...], Callable[[], Value]], ...] = (
-        (fields.texts, lambda: dice.pick(NUMBERS) if dice.roll(0.05) else dice.sentence(9)),
+        (fields.texts, lambda: dice.pick(NUMBERS) if dice.roll(0.05) else dice.sentence(12)),
         (fields.names, dice.name),
         (fields.numbers, lambda: dice.pick(NUMBER_TEXTS) if dice.roll(0.1) else dice.pick(NUMBERS)),
         (fields.dates, lambda: dice.sentence(2) if dice.roll(0.1) else dice.pick(DATE_TEXTS)),
@@ -455,6 +457,7 @@ def random_query(
     depth: int,
     vocabulary: Sequence[str] = SMALL_VOCABULARY,
     fields: Fields = FIELDS,
+    *,
     nested: bool = True,
     subscription: bool = False,
 ) -> Query:
@@ -470,7 +473,7 @@ def _query(dice: _Dice, depth: int, nested: bool, subscription: bool) -> Query:
     if kind < 2:
         return Not(_query(dice, depth - 1, nested and not subscription, subscription))
     if kind < 7:
-        parts = [_query(dice, depth - 1, nested, subscription) for _ in range(dice.upto(3, 2))]
+        parts = [_query(dice, depth - 1, nested, subscription) for _ in range(3 if dice.roll(0.2) else 2)]
         return conjunction(parts) if kind < 4 else disjunction(parts)
     if kind == 7 and nested:
         return _nested(dice, _query(dice, depth - 1, nested, subscription))
@@ -509,7 +512,7 @@ def _hyphened(dice: _Dice) -> Words:
 
 
 def _phrase(dice: _Dice) -> Words:
-    return Words(_text_field(dice), dice.sentence(3, 1), True)
+    return Words(_text_field(dice), dice.sentence(2, 1) if dice.roll(0.8) else dice.sentence(4, 3), True)
 
 
 def _number(dice: _Dice) -> Words:
@@ -517,9 +520,9 @@ def _number(dice: _Dice) -> Words:
 
 
 def _chain(dice: _Dice) -> Near:
-    operands = tuple(dice.pick(dice.vocabulary) for _ in range(dice.upto(4, 2)))
+    operands = tuple(dice.pick(dice.vocabulary) for _ in range(2 if dice.roll(0.6) else dice.upto(4, 3)))
     ordered = dice.roll(0.5)
-    gaps = [(dice.upto(1), dice.upto(5, 1)) if ordered else (0, dice.upto(4)) for _ in operands[1:]]
+    gaps = [(dice.upto(1), dice.upto(7, 1)) if ordered else (0, dice.upto(6)) for _ in operands[1:]]
     return Near(_text_field(dice), operands, tuple(gaps), ordered)
 
 
@@ -561,9 +564,7 @@ def _bound(dice: _Dice, choices: Sequence[str]) -> Bound:
 
 
 def _similarity(dice: _Dice) -> Similar:
-    return Similar(
-        _field(dice, dice.fields.texts), dice.sentence(5, 1), dice.pick((0.0, 0.1, 0.25, 0.4, 0.6, 0.9, 1.0))
-    )
+    return Similar(_field(dice, dice.fields.texts), dice.sentence(5, 1), dice.pick((0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0)))
 
 
 _ATOMS: tuple[Callable[[_Dice], Query], ...] = (

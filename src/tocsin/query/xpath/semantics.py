@@ -99,7 +99,7 @@ def select(path: Path, tree: Tree, context: NodeId) -> list[NodeId]:
     nodes = [DOCUMENT if path.absolute else context]
     for step in path.steps:
         if step.deep:
-            nodes = _distinct(below for node in nodes for below in _around(tree, node))
+            nodes = _distinct(below for node in nodes for below in _around(tree, node, step))
         nodes = _distinct(found for node in nodes for found in take_step(step, tree, node))
     return nodes
 
@@ -116,12 +116,14 @@ def take_step(step: Step, tree: Tree, context: NodeId) -> list[NodeId]:
     return nodes
 
 
-def _around(tree: Tree, context: NodeId) -> Iterator[NodeId]:
-    """descendant-or-self::node(); texts have nothing below them, but '//.' selects them."""
+def _around(tree: Tree, context: NodeId, step: Step) -> Iterator[NodeId]:
+    """descendant-or-self::node(). Texts matter only where the next step can stay on them."""
     yield context
     if context[0] in ("element", "document"):
         for element in _descendants(tree, context):
             yield ("element", element, 0)
+        if step.axis in (Axis.SELF, Axis.DESCENDANT_OR_SELF):
+            yield from _texts_below(step, tree, context)
 
 
 def _descendants(tree: Tree, context: NodeId) -> range:

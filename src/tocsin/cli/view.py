@@ -1,0 +1,143 @@
+"""`tocsin view`: views in SQL over events in files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from tocsin.cli.console import line, progress, say
+from tocsin.errors import InputError
+from tocsin.files import Rejection, find_inputs
+from tocsin.files.lines import lines
+from tocsin.files.unpacked import Damaged, chunks
+from tocsin.settings import DEFAULTS
+from tocsin.views.compile import compile_views
+from tocsin.views.engine import Change, Engine
+from tocsin.views.errors import EventError
+from tocsin.views.events import Decoder, Item
+
+NAME = "view"
+HELP = "compute views over events, saying at each step what is certain"
+DESCRIPTION = """Views over event histories: SQL that is kept up to date, event by event. Values that can still change
+are printed as what is certain of them, such as {"at_least": 80}; final values are plain."""
+
+REJECTIONS_SHOWN = 20
+Thing = TypeVar("Thing")
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """Its subcommands and their options."""
+    actions = command.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+    action = actions.add_parser(
+        "run",
+        help="run the views of a file over the events of a file",
+        description="""Reads CREATE RELATION and CREATE VIEW statements, then events ({"relation", "tick", …},
+{"relation", "silent": [first, last]} or {"relation", "closed": true}, one a line), and prints a line
+{"view", "key", "row", "final"} for each row that a line changes, before the next line is read.""",
+    )
+    action.add_argument("-f", "--views", metavar="VIEWS", required=True, help="relations and views, in SQL")
+    action.add_argument(
+        "-e", "--events", metavar="EVENTS", required=True,
+        help="events, one a line: plain, gzip or zstd; - for standard input",
+    )  # fmt: skip
+    action.add_argument("--final", action="store_true", help="print only the last state of each row")
+    action.add_argument(
+        "--batch", metavar="N", type=_positive, default=1, help="take N lines as one step, and print what they change"
+    )
+    action.add_argument("--plan", action="store_true", help="print the plan to standard error first")
+
+
+def _positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return number
+
+
+def run(given: argparse.Namespace) -> int:
+    """Exit status 1 if a view or an event was refused; the others run."""
+    compiled = compile_views(_read(given.views))
+    for refusal in compiled.refused:
+        say(f"rejected: {given.views}: {refusal}")
+    if given.plan:
+        say(compiled.plan.show())
+    engine = Engine(compiled.plan, keep=given.final)
+    events = _Events(given.events, Decoder(compiled.plan.relations))
+    for batch in _batches(progress(events, "reading events"), given.batch):
+        refused: list[tuple[int, EventError]] = []
+        changes = engine.step([item for _, item in batch], lambda at, error: refused.append((at, error)))
+        for at, error in refused:
+            events.refuse(batch[at][0], error)
+        if changes and not given.final:
+            _write(changes)
+    if given.final:
+        _write(engine.state())
+    return 1 if events.close() or compiled.refused else 0
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InputError(f"{path} cannot be read: {reason}") from error
+
+
+def _batches(things: Iterable[Thing], size: int) -> Iterator[list[Thing]]:
+    source = iter(things)
+    while batch := list(islice(source, size)):
+        yield batch
+
+
+def _write(changes: Iterable[Change]) -> None:
+    sys.stdout.writelines(line(change.json()) + "\n" for change in changes)
+    sys.stdout.flush()
+
+
+class _Events:
+    """The events of `-e` with their lines; what cannot be read is told and counted."""
+
+    def __init__(self, path: str, decoder: Decoder) -> None:
+        self._inputs = find_inputs([path])
+        self._file = path
+        self._decoder = decoder
+        self.refused = 0
+
+    def __iter__(self) -> Iterator[tuple[int, Item]]:
+        for source in self._inputs:
+            self._file = source.name
+            try:
+                yield from self._lines(lines(chunks(source), DEFAULTS.document.document_bytes_max))
+            except Damaged as error:
+                self.refuse(0, EventError(str(error)))
+
+    def _lines(self, found: Iterable[tuple[int, bytes | None]]) -> Iterator[tuple[int, Item]]:
+        for number, text in found:
+            if text is None:
+                self.refuse(number, EventError("the line is longer than document_bytes_max"))
+            elif not text.isspace() and text:
+                try:
+                    yield number, self._decoder.line(text)
+                except EventError as error:
+                    self.refuse(number, error)
+
+    def refuse(self, number: int, error: EventError) -> None:
+        """Tells of a refused line."""
+        self.refused += 1
+        if self.refused <= REJECTIONS_SHOWN:
+            say(f"rejected: {Rejection(self._file, number, str(error))}")
+        elif self.refused == REJECTIONS_SHOWN + 1:
+            say("rejected: … (further ones are only counted)")
+
+    def close(self) -> int:
+        """How many were refused; tells so."""
+        if self.refused:
+            say(f"{self.refused:,} event{'s' if self.refused > 1 else ''} rejected")
+        return self.refused

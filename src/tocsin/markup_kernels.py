@@ -1,0 +1,222 @@
+"""Compiled scan of XML that libxml2 has found well-formed; its twin is the reading by events in `markup`.
+
+It takes UTF-8 without an internal DTD subset, so that finding names, values and texts is a matter of delimiters. It
+resolves nothing: names are numbered by their bytes and the namespace *scope* they stand in (a scope is opened by an
+element that declares a prefix), values and texts are places in the bytes. What would need more than that (very many
+names or scopes) gives UNSURE, and the document is read by events instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+DONE, UNSURE = 0, 1
+END, COMMENT = 0, -1
+PROBES_MAX = 64
+# Places in `counts`
+EVENTS, PIECES, ATTRIBUTES, NAMES, SCOPES, DECLARED, DEEPEST, LONGEST, MOST = range(9)
+COUNTS = 9
+
+
+class Scan(NamedTuple):
+    """Where everything stands; the arguments that `scan` fills."""
+
+    tape: Any  # 1 + number of the name of an element that starts, END, or COMMENT
+    marks: Any  # pieces of text before the event
+    piece: Any  # start and end of a piece of text, and whether it is CDATA
+    attribute: Any  # event, name, start and end of the value
+    name: Any  # start and end of a name, and its scope
+    table: Any  # numbers of names by hash
+    scope: Any  # of a scope: the one around it
+    declared: Any  # scope, start and end of the name 'xmlns…', start and end of the value
+    stack: Any  # scopes of the open elements
+    counts: Any
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_space(byte):
+    return byte == 32 or byte == 10 or byte == 9 or byte == 13
+
+
+@njit(cache=True, nogil=True)
+def _after(data, at, first, second):
+    """The place after the next occurrence of two bytes; after three if the first is doubled (--> and ]]>)."""
+    end = data.shape[0]
+    doubled = first != 63  # '?>' is two bytes, '-->' and ']]>' are three
+    while at < end:
+        if data[at] == second and data[at - 1] == first and (not doubled or data[at - 2] == first):
+            return at + 1
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _number(data, start, end, scope, names, table, counts):
+    """The number of a name in a scope, new if need be; -1 if there are too many."""
+    mask = table.shape[0] - 1
+    mixed = scope
+    for at in range(start, end):
+        mixed = (mixed * 31 + data[at]) & 0x3FFFFFFF
+    slot = (mixed ^ (mixed >> 15)) & mask
+    for _ in range(PROBES_MAX):
+        known = table[slot]
+        if known < 0:
+            number = counts[NAMES]
+            if number >= names.shape[0]:
+                return np.int64(-1)
+            names[number, 0], names[number, 1], names[number, 2] = start, end, scope
+            table[slot] = number
+            counts[NAMES] += 1
+            return np.int64(number)
+        if names[known, 2] == scope and names[known, 1] - names[known, 0] == end - start:
+            same = True
+            for at in range(end - start):
+                if data[names[known, 0] + at] != data[start + at]:
+                    same = False
+                    break
+            if same:
+                return np.int64(known)
+        slot = (slot + 1) & mask
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _is_declaration(data, start, end):
+    """Is this attribute's name xmlns or xmlns:…?"""
+    if end - start < 5 or (end - start > 5 and data[start + 5] != 58):
+        return False
+    return data[start] == 120 and data[start + 1] == 109 and data[start + 2] == 108 and (
+        data[start + 3] == 110 and data[start + 4] == 115
+    )
+
+
+@njit(cache=True, nogil=True)
+def _start_tag(data, at, scope, attribute, scopes, declared, counts):
+    """Reads a start tag from the place after its name up to its '>' or '/'.
+
+    Gives that place and the scope of the element; the scope is -1 if there are too many.
+    """
+    outer = scope
+    while True:
+        while _is_space(data[at]):
+            at += 1
+        if data[at] == 62 or data[at] == 47:
+            return at, scope
+        start = at
+        while not (_is_space(data[at]) or data[at] == 61):
+            at += 1
+        end = at
+        while data[at] != 34 and data[at] != 39:
+            at += 1
+        quote = data[at]
+        value = at + 1
+        at = value
+        while data[at] != quote:
+            at += 1
+        if _is_declaration(data, start, end):
+            if scope == outer:
+                scope = counts[SCOPES]
+                if scope >= scopes.shape[0]:
+                    return at, np.int64(-1)
+                scopes[scope] = outer
+                counts[SCOPES] += 1
+            row = counts[DECLARED]
+            if row >= declared.shape[0]:
+                return at, np.int64(-1)
+            declared[row, 0], declared[row, 1], declared[row, 2] = scope, start, end
+            declared[row, 3], declared[row, 4] = value, at
+            counts[DECLARED] += 1
+        else:
+            row = counts[ATTRIBUTES]
+            attribute[row, 0], attribute[row, 1], attribute[row, 2], attribute[row, 3] = start, end, value, at
+            counts[ATTRIBUTES] += 1
+            counts[LONGEST] = max(counts[LONGEST], at - value)
+        at += 1
+
+
+@njit(cache=True, nogil=True)
+def _doctype(data, at):
+    """The place after a DOCTYPE, which has no internal subset."""
+    quote = 0
+    while data[at] != 62 or quote != 0:
+        if quote == 0 and (data[at] == 34 or data[at] == 39):
+            quote = data[at]
+        elif data[at] == quote:
+            quote = 0
+        at += 1
+    return at + 1
+
+
+@njit(cache=True, nogil=True)
+def scan(data, tape, marks, piece, attribute, name, table, scopes, declared, stack, counts):
+    """Fills the arrays of a `Scan` from well-formed XML; one loop, since it runs over every byte of every document."""
+    at, size = np.int64(0), np.int64(data.shape[0])
+    events, pieces, depth, deepest, most = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    while at < size:
+        if data[at] != 60:
+            start = at
+            while at < size and data[at] != 60:
+                at += 1
+            if depth > 0:
+                piece[pieces, 0], piece[pieces, 1], piece[pieces, 2] = start, at, 0
+                pieces += 1
+            continue
+        kind = data[at + 1]
+        if kind == 47:
+            while data[at] != 62:
+                at += 1
+            at += 1
+            depth -= 1
+            tape[events], marks[events] = END, pieces
+            events += 1
+        elif kind == 63:
+            at = _after(data, at + 3, 63, 62)
+            tape[events], marks[events] = COMMENT, pieces
+            events += 1
+        elif kind == 33 and data[at + 2] == 45:
+            at = _after(data, at + 6, 45, 62)
+            tape[events], marks[events] = COMMENT, pieces
+            events += 1
+        elif kind == 33 and data[at + 2] == 91:
+            start = at + 9
+            at = _after(data, at + 11, 93, 62)
+            piece[pieces, 0], piece[pieces, 1], piece[pieces, 2] = start, at - 3, 1
+            pieces += 1
+        elif kind == 33:
+            at = _doctype(data, at)
+        else:
+            start = at + 1
+            at = start
+            while not (_is_space(data[at]) or data[at] == 47 or data[at] == 62):
+                at += 1
+            end, first = at, counts[ATTRIBUTES]
+            at, scope = _start_tag(data, at, np.int64(stack[depth]), attribute, scopes, declared, counts)
+            if scope < 0:
+                return UNSURE
+            number = _number(data, start, end, scope, name, table, counts)
+            if number < 0:
+                return UNSURE
+            for row in range(first, counts[ATTRIBUTES]):
+                of = _number(data, attribute[row, 0], attribute[row, 1], scope, name, table, counts)
+                if of < 0:
+                    return UNSURE
+                attribute[row, 0], attribute[row, 1] = events, of
+            most = max(most, counts[ATTRIBUTES] - first)
+            tape[events], marks[events] = number + 1, pieces
+            events += 1
+            deepest = max(deepest, depth + 1)
+            if data[at] == 47:
+                at += 1
+                tape[events], marks[events] = END, pieces
+                events += 1
+            else:
+                depth += 1
+                if depth >= stack.shape[0]:
+                    return UNSURE
+                stack[depth] = scope
+            at += 1
+    counts[EVENTS], counts[PIECES], counts[DEEPEST], counts[MOST] = events, pieces, deepest, most
+    return DONE

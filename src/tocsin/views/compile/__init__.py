@@ -1,0 +1,13 @@
+"""SQL to a plan, by sqlglot: every column typed, what cannot be kept monotone refused, equal parts shared.
+
+    statements    text to CREATE RELATION and CREATE VIEW, each on its own
+    expressions   SQL expressions to typed ones
+    select        SELECT, UNION, EXCEPT to nodes of the plan
+    views         names to nodes, in any order of definition; circles refused
+
+The relational subscriptions paper had a JavaCC compiler do this (§3).
+"""
+
+from tocsin.views.compile.views import Compiled, compile_views
+
+__all__ = ["Compiled", "compile_views"]

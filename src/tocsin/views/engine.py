@@ -1,0 +1,166 @@
+"""Runs a plan over events, in one process.
+
+A step takes some events, lets what they change flow once through the graph, and gives the rows of the views that look
+different afterwards. Between two steps every view shows what is certain of the events taken so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.views.aggregate import sort_key
+from tocsin.views.best import BestStep
+from tocsin.views.errors import EventError
+from tocsin.views.events import Event, Item
+from tocsin.views.group import GroupStep
+from tocsin.views.history import History
+from tocsin.views.plan import Best, Group, Join, Merge, Node, Plan, Project, Relation, Select, Without
+from tocsin.views.relation import (
+    JoinStep,
+    Key,
+    Knowledge,
+    MergeStep,
+    Origin,
+    ProjectStep,
+    Row,
+    SelectStep,
+    Step,
+    WithoutStep,
+)
+from tocsin.views.ticks import Range
+from tocsin.views.value import json_of
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row of a view in a new state; row is None if it left."""
+
+    view: str
+    key: dict[str, Any]
+    row: dict[str, Any] | None
+    final: bool
+
+    def json(self) -> dict[str, Any]:
+        """As the contract prints it."""
+        return {"view": self.view, "key": self.key, "row": self.row, "final": self.final}
+
+
+class Engine:
+    """The state of all views of a plan."""
+
+    def __init__(self, plan: Plan, keep: bool = True) -> None:
+        """keep: remember rows that cannot change any more, which `state` needs."""
+        self.plan = plan
+        self.histories = {name: History(name) for name in plan.relations}
+        self.knowledge: Knowledge = {name: history.known for name, history in self.histories.items()}
+        self._nodes = plan.nodes()
+        self._steps: dict[Node, Step] = {}
+        for node in self._nodes:
+            inputs = [self._steps[part] for part in node.inputs]
+            self._steps[node] = make_step(node, inputs, self.knowledge)
+        self._views = [
+            _View(name, node, self._ranks(node), keep or not node.history) for name, node in plan.views.items()
+        ]
+        self._flow({}, {})
+
+    def step(
+        self, items: Sequence[Item], refuse: Callable[[int, EventError], None] | None = None
+    ) -> list[Change]:
+        """Takes some events at once. A bad one is refused (raised, if no `refuse` is given) and changes nothing."""
+        rows: dict[str, list[Row]] = {}
+        advance: dict[str, list[Range]] = {}
+        for at, item in enumerate(items):
+            try:
+                new = self.histories[item.relation].take(item)
+            except EventError as error:
+                if refuse is None:
+                    raise
+                refuse(at, error)
+                continue
+            if new:
+                advance.setdefault(item.relation, []).extend(new)
+                if isinstance(item, Event):
+                    rows.setdefault(item.relation, []).append(Row((item.tick,), item.cells, True))
+        return list(self._flow(rows, advance)) if advance else []
+
+    def state(self) -> Iterator[Change]:
+        """Every row that is there, in its last state: views as they were created, rows by rank or key."""
+        for view in self._views:
+            yield from view.state()
+
+    def _ranks(self, node: Node) -> BestStep | None:
+        """What ranks the rows of a view that is a best-k."""
+        while isinstance(node, Project):
+            node = node.input
+        step = self._steps[node]
+        return step if isinstance(step, BestStep) else None
+
+    def _flow(self, rows: dict[str, list[Row]], advance: dict[str, list[Range]]) -> Iterable[Change]:
+        made: dict[Node, list[Row]] = {}
+        for node in self._nodes:
+            given = [rows.get(node.name, [])] if isinstance(node, Relation) else [made[part] for part in node.inputs]
+            made[node] = self._steps[node].step(given, advance)
+        return [change for view in self._views for change in view.take(made[view.node])]
+
+
+def make_step(node: Node, inputs: Sequence[Step], knowledge: Knowledge) -> Step:
+    """The operator of a node."""
+    if isinstance(node, Select):
+        return SelectStep(node, inputs)
+    if isinstance(node, Project):
+        return ProjectStep(node, inputs)
+    if isinstance(node, Join):
+        return JoinStep(node, inputs)
+    if isinstance(node, Merge):
+        return MergeStep(node, inputs)
+    if isinstance(node, Group):
+        return GroupStep(node, inputs, knowledge)
+    if isinstance(node, Without):
+        return WithoutStep(node, inputs, knowledge)
+    if isinstance(node, Best):
+        return BestStep(node, inputs, knowledge)
+    return Origin()
+
+
+class _View:
+    """What a subscriber has seen of a view."""
+
+    def __init__(self, name: str, node: Node, best: BestStep | None, keep: bool) -> None:
+        self.name, self.node = name, node
+        self._best = best
+        self._keep = keep
+        self._shown: dict[Key, Row] = {}
+        self._columns = [column.name for column in node.columns[: node.visible]]
+
+    def take(self, rows: Sequence[Row]) -> Iterator[Change]:
+        """Those of the rows that look different from before."""
+        for row in rows:
+            before = self._shown.get(row.key)
+            if row.is_shown():
+                if self._keep:
+                    self._shown[row.key] = row
+                if before is None or self._looks_different(before, row):
+                    yield self._change(row)
+            elif before is not None:
+                del self._shown[row.key]
+                yield self._change(row)
+
+    def state(self) -> Iterator[Change]:
+        """Every row that is there."""
+        rank = {} if self._best is None else self._best.ranks()
+        for row in sorted(self._shown.values(), key=lambda row: (rank.get(row.key, 0), sort_key(row.key))):
+            yield self._change(row)
+
+    def _looks_different(self, before: Row, row: Row) -> bool:
+        if before == row:
+            return False
+        return before.is_final() != row.is_final() or self._cells(before) != self._cells(row)
+
+    def _cells(self, row: Row) -> dict[str, Any]:
+        return dict(zip(self._columns, map(json_of, row.cells), strict=False))
+
+    def _change(self, row: Row) -> Change:
+        key = dict(zip(self.node.key_names, map(json_of, row.key), strict=True))
+        return Change(self.name, key, self._cells(row) if row.is_shown() else None, row.is_final())

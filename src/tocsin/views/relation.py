@@ -1,0 +1,296 @@
+"""Operators as steps on increments (relational subscriptions §3.2).
+
+An increment is a row in its new state: its cells, and whether it is there (finally, or so far). A step takes the rows
+that changed in its inputs and the ticks that became known, and gives the rows that change in its output. A step that
+is given what it has already counted changes nothing, so increments may come twice.
+
+Rows that may still appear are told of as not there so far, so that who counts them knows how many may come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from tocsin.views.expression import Evaluator, Expression, evaluator
+from tocsin.views.plan import Join, Merge, Project, Select, Without
+from tocsin.views.ticks import Range, Ticks
+from tocsin.views.value import SoFar, Value, both, is_final, negation, now_of, truth
+from tocsin.views.window import Windows
+
+Key: TypeAlias = tuple[Any, ...]
+Cells: TypeAlias = tuple[Any, ...]
+Knowledge: TypeAlias = Mapping[str, Ticks]
+Advance: TypeAlias = Mapping[str, Sequence[Range]]
+
+
+class Row(NamedTuple):
+    """A row of a relation in one of its states."""
+
+    key: Key
+    cells: Cells
+    present: Value  # True and False are final
+
+    def is_final(self) -> bool:
+        """Whether neither its cells nor its being there can change."""
+        return self.present is False or (self.present is True and all(map(is_final, self.cells)))
+
+    def is_shown(self) -> bool:
+        """Whether it is there as far as is known."""
+        return now_of(self.present) is True
+
+    def absent(self, final: bool) -> Row:
+        """The row once it has left."""
+        return Row(self.key, self.cells, False if final else SoFar(False))
+
+
+class Step(Protocol):
+    """An operator with what it remembers."""
+
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
+        """Takes the changed rows of each input and the newly known ticks of each source; gives its changed rows."""
+
+    def is_quiet(self) -> bool:
+        """Whether rows that it has not told of can come from new ticks only."""
+
+
+class Origin:
+    """A source relation: its rows are made by the engine."""
+
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+        """The events."""
+        return list(increments[0])
+
+    def is_quiet(self) -> bool:
+        """Always."""
+        return True
+
+
+class _Stateless:
+    def __init__(self, inputs: Sequence[Step]) -> None:
+        self._inputs = inputs
+
+    def is_quiet(self) -> bool:
+        """If its inputs are."""
+        return all(step.is_quiet() for step in self._inputs)
+
+
+class SelectStep(_Stateless):
+    """Rows for which the condition is finally false are not passed on, unless they were."""
+
+    def __init__(self, node: Select, inputs: Sequence[Step]) -> None:
+        super().__init__(inputs)
+        self._condition = evaluator(node.condition)
+        self._history = node.history
+
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+        """Each row on its own."""
+        condition = self._condition
+        if self._history:
+            return [row for row in increments[0] if condition(row.cells) is True]
+        return [Row(r.key, r.cells, both(r.present, truth(condition(r.cells)))) for r in increments[0]]
+
+
+class ProjectStep(_Stateless):
+    """Project and extend."""
+
+    def __init__(self, node: Project, inputs: Sequence[Step]) -> None:
+        super().__init__(inputs)
+        self._outputs = [evaluator(expression) for _, expression in node.outputs]
+
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+        """Each row on its own; the key stays."""
+        outputs = self._outputs
+        return [Row(r.key, tuple([output(r.cells) for output in outputs]), r.present) for r in increments[0]]
+
+
+class MergeStep(_Stateless):
+    """Passes rows of every input through, labelled."""
+
+    def __init__(self, node: Merge, inputs: Sequence[Step]) -> None:
+        super().__init__(inputs)
+        self._visible = node.visible
+        self._moves = [
+            (label, node.moved(part, label)) for part, label in zip(node.inputs, node.labels, strict=True)
+        ]
+
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+        """All inputs, one after the other."""
+        return [
+            self._labelled(row, label, places)
+            for rows, (label, places) in zip(increments, self._moves, strict=True)
+            for row in rows
+        ]
+
+    def _labelled(self, row: Row, label: str, places: tuple[int | None, ...]) -> Row:
+        key = (label, *[None if at is None else row.cells[at] for at in places])
+        return Row(key, (*row.cells[: self._visible], *key), row.present)
+
+
+def key_function(expressions: Sequence[Expression]) -> Callable[[Cells], tuple[Key, bool]]:
+    """What several expressions come to now, and whether that is final."""
+    parts: list[Evaluator] = [evaluator(expression) for expression in expressions]
+
+    def key(cells: Cells) -> tuple[Key, bool]:
+        values = [part(cells) for part in parts]
+        return tuple(map(now_of, values)), all(map(is_final, values))
+
+    return key
+
+
+class _Side:
+    """One input of a join: its rows, found by what they are joined on."""
+
+    def __init__(self, on: Sequence[Expression]) -> None:
+        self.key_of = key_function(on)
+        self.buckets: dict[Key, dict[Key, Row]] = {}
+        self.place: dict[Key, Key] = {}
+        self.unsettled: set[Key] = set()
+
+    def remove(self, key: Key) -> Key | None:
+        """Forgets a row; says where it was."""
+        self.unsettled.discard(key)
+        at = self.place.pop(key, None)
+        if at is not None:
+            bucket = self.buckets[at]
+            del bucket[key]
+            if not bucket:
+                del self.buckets[at]
+        return at
+
+    def held(self, key: Key) -> Row | None:
+        """A row as it was last seen."""
+        at = self.place.get(key)
+        return None if at is None else self.buckets[at][key]
+
+    def put(self, row: Row, at: Key, settled: bool) -> None:
+        """Remembers a row."""
+        self.place[row.key] = at
+        self.buckets.setdefault(at, {})[row.key] = row
+        if not settled:
+            self.unsettled.add(row.key)
+
+
+class JoinStep(_Stateless):
+    """Pairs of rows that are equal on some expressions; null equals nothing."""
+
+    def __init__(self, node: Join, inputs: Sequence[Step]) -> None:
+        super().__init__(inputs)
+        self._left, self._right = _Side(node.left_on), _Side(node.right_on)
+
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+        """First the left rows meet the old right ones, then the right rows meet all left ones."""
+        changed: dict[Key, Row] = {}
+        for row in increments[0]:
+            self._take(row, self._left, self._right, changed)
+        for row in increments[1]:
+            self._take(row, self._right, self._left, changed)
+        return list(changed.values())
+
+    def is_quiet(self) -> bool:
+        """Not while a row may find other partners."""
+        return super().is_quiet() and not self._left.unsettled and not self._right.unsettled
+
+    def _take(self, row: Row, side: _Side, other: _Side, changed: dict[Key, Row]) -> None:
+        if side.held(row.key) == row:
+            return
+        at, settled = side.key_of(row.cells)
+        before = side.remove(row.key)
+        if before is not None and (before != at or row.present is False):
+            for partner in other.buckets.get(before, {}).values():
+                pair = self._pair(row, partner, side)
+                changed[pair.key] = pair.absent(final=row.present is False or partner.present is False)
+        if row.present is False or None in at:
+            if row.present is not False and not settled:
+                side.unsettled.add(row.key)
+            return
+        side.put(row, at, settled)
+        for partner in other.buckets.get(at, {}).values():
+            pair = self._pair(row, partner, side)
+            sure = settled and partner.key not in other.unsettled
+            changed[pair.key] = pair if sure else pair._replace(present=both(pair.present, SoFar(True)))
+
+    def _pair(self, row: Row, partner: Row, side: _Side) -> Row:
+        left, right = (row, partner) if side is self._left else (partner, row)
+        return Row(left.key + right.key, left.cells + right.cells, both(left.present, right.present))
+
+
+class WithoutStep(_Stateless):
+    """Deletion: a row is there while none of the deletions equals it."""
+
+    def __init__(self, node: Without, inputs: Sequence[Step], knowledge: Knowledge) -> None:
+        super().__init__(inputs)
+        self._rows, self._deletions = _Side(node.on), _Side(node.deletions_on)
+        self._nulls_are_equal = node.nulls_are_equal
+        self._windows = Windows(node.waits, knowledge)
+        self._registered: set[Key] = set()
+        self._told: dict[Key, Row] = {}
+        self._was_quiet = True
+
+    def is_quiet(self) -> bool:
+        """Rows come from the first input only."""
+        return self._inputs[0].is_quiet()
+
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
+        """Looks again at every row whose deletions changed or became completely known."""
+        changed: dict[Key, Row] = {}
+        touched: dict[Key, None] = {}
+        for deletion in increments[1]:
+            self._delete(deletion, touched)
+        touched.update(dict.fromkeys(self._windows.touched(advance)))
+        quiet = self._inputs[1].is_quiet() and not self._deletions.unsettled
+        if quiet and not self._was_quiet:
+            touched.update(dict.fromkeys(self._rows.buckets))
+        self._was_quiet = quiet
+        for row in increments[0]:
+            self._take(row, changed)
+        for at in touched:
+            for row in self._rows.buckets.get(at, {}).values():
+                changed[row.key] = self._state(row, at)
+        return self._tell(changed)
+
+    def _take(self, row: Row, changed: dict[Key, Row]) -> None:
+        at, settled = self._rows.key_of(row.cells)
+        self._rows.remove(row.key)
+        if row.present is False:
+            changed[row.key] = row
+            return
+        self._rows.put(row, at, settled)
+        if at not in self._registered:
+            self._registered.add(at)
+            self._windows.register(at, at)
+        changed[row.key] = self._state(row, at)
+
+    def _delete(self, deletion: Row, touched: dict[Key, None]) -> None:
+        before = self._deletions.remove(deletion.key)
+        if before is not None:
+            touched[before] = None
+        if deletion.present is not False:
+            at, settled = self._deletions.key_of(deletion.cells)
+            self._deletions.put(deletion, at, settled)
+            touched[at] = None
+
+    def _state(self, row: Row, at: Key) -> Row:
+        deleted = self._is_deleted(at)
+        if row.key in self._rows.unsettled:
+            deleted = SoFar(now_of(deleted))
+        return row._replace(present=both(row.present, negation(deleted)))
+
+    def _is_deleted(self, at: Key) -> Value:
+        if None in at and not self._nulls_are_equal:
+            return False
+        found = self._deletions.buckets.get(at, {})
+        if any(row.present is True and key not in self._deletions.unsettled for key, row in found.items()):
+            return True
+        decided = not found and self._was_quiet and self._windows.is_complete(at)
+        return False if decided else SoFar(any(row.is_shown() for row in found.values()))
+
+    def _tell(self, changed: Mapping[Key, Row]) -> list[Row]:
+        told = []
+        for key, row in changed.items():
+            if self._told.get(key) != row:
+                told.append(row)
+                self._told[key] = row
+            if row.present is False:
+                self._rows.remove(key)
+        return told
