@@ -14,7 +14,7 @@ from tocsin.match import kernels, reference
 from tocsin.match.lexicon import pack
 from tocsin.match.segments import frozen
 
-COMPILED = not kernels.config.DISABLE_JIT
+COMPILED = kernels.COMPILED
 VOLUME = 300 if COMPILED else 15
 
 KEYS = st.integers(1, 90)

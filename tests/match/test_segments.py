@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, fields
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tocsin.match import kernels, reference, segments
 from tocsin.match.kernels import KEY_MAX
 from tocsin.match.segments import Clauses, ClauseSet, Marks, Scratch, Segment, due, has_bits, merge, pairs
 
-COMPILED = not kernels.config.DISABLE_JIT
+COMPILED = kernels.COMPILED
 VOLUME = 60 if COMPILED else 4
 NOBODY = np.zeros(1, np.uint64)
 UNKNOWN = np.zeros(0, np.uint32)
@@ -187,7 +188,7 @@ def test_merging_forgets_the_dead_and_keeps_the_rest(
 def test_due_leaves_sizes_that_fall_steeply(sizes: list[int]) -> None:
     begin = due(sizes)
     left = [*sizes[:begin], sum(sizes[begin:])] if sizes else []
-    assert all(later * segments.MERGE_RATIO < earlier for earlier, later in zip(left, left[1:], strict=False))
+    assert all(later * segments.MERGE_RATIO < earlier for earlier, later in pairwise(left))
 
 
 def test_there_are_at_most_six_segments_of_five_million_clauses() -> None:

@@ -22,7 +22,7 @@ NONE = -1
 
 
 @njit(cache=True, nogil=True)
-def list_words(words: Ints, present: Bytes, distinct: Ints) -> int:
+def mark_words(words: Ints, present: Bytes, distinct: Ints) -> int:
     """Marks the words of a text as present and lists each once; 0 is a word that no query has."""
     count = 0
     for word in words:

@@ -12,8 +12,9 @@ drift so far that matching does twice the work it did, the index is organised an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +22,21 @@ import numpy.typing as npt
 from tocsin.match.intern import Interner
 from tocsin.match.marking import Marker
 from tocsin.match.requirement import exact_keys, requirements
-from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, merge, pairs
+from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, Segment, has_bits, merge, pairs
 from tocsin.match.verify import Batch, Plan, Planner
 from tocsin.model import Document
 from tocsin.query.ast import Atom, Query, atoms
+from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge
+from tocsin.query.show import show
+from tocsin.settings import QueryLimits
 from tocsin.text import Analysis
 
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 
+ANY_SIZE = QueryLimits(1 << 31, 1 << 31, 1 << 31)  # the query was accepted before
 DRIFT = 2.0  # so many times the work per document that a fresh order would need is too much
 DOCUMENTS_BEFORE_DRIFT = 1_000  # frequencies of fewer documents say little (SmartSeer bootstraps with 100)
 
@@ -57,7 +62,7 @@ class QueryIndex:
         self.clauses = clauses or Clauses()
         self.counts = Counts()
         self.next_owner = 0
-        self._checked: dict[int, Query] = {}
+        self._checked: dict[int, Query | str] = {}
         self._everywhere: dict[int, None] = {}
         self._plans: dict[int, Plan] = {}
         self._planner = Planner(analysis, self._exact)
@@ -72,13 +77,13 @@ class QueryIndex:
 
     # --- changing ------------------------------------------------------------------------------
 
-    def add(self, query: Query) -> int:
-        """Registers a query and returns its owner."""
+    def add(self, query: Query, text: str | None = None) -> int:
+        """Registers a query and returns its owner; with its text, the tree need not be kept."""
         owner = self.next_owner
         self.next_owner += 1
         required = requirements(query, self.analysis)
         if not all(one.exact for one in required):
-            self._checked[owner] = query
+            self._checked[owner] = query if text is None else text
             for atom in atoms(query):  # a plan may read these keys, so documents must be marked with them
                 self._exact(atom)
         if not all(one.keys for one in required):
@@ -108,6 +113,10 @@ class QueryIndex:
         self._plans.pop(owner, None)
         self._everywhere.pop(owner, None)
 
+    def is_removed(self, owner: int) -> bool:
+        """Was this owner removed?"""
+        return bool(has_bits(self.clauses.snapshot().dead, np.array([owner], np.uint32))[0])
+
     def _add_clauses(self, keys: list[U32], owner: int) -> None:
         first = np.zeros(len(keys) + 1, np.int64)
         np.cumsum([one.size for one in keys], out=first[1:])
@@ -119,6 +128,57 @@ class QueryIndex:
     def _tidy(self) -> None:
         if self.clauses.tidy(self.frequency()):
             self._work_when_organised = self.work()
+
+    # --- keeping -------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All that is small: words, frequencies, removed owners, and the text of queries that are checked."""
+        texts = [(query if isinstance(query, str) else show(query)).encode() for query in self._checked.values()]
+        return {
+            **self.interner.arrays(),
+            "frequency": self._frequency,
+            "dead": self.clauses.snapshot().dead,
+            "checked_owners": np.fromiter(self._checked, np.uint32, len(self._checked)),
+            "checked_ends": np.cumsum([len(text) for text in texts], dtype=np.int64),
+            "checked_texts": np.frombuffer(b"".join(texts), np.uint8),
+            "everywhere": np.fromiter(self._everywhere, np.uint32, len(self._everywhere)),
+        }
+
+    def segments(self) -> tuple[Segment, ...]:
+        """The clauses, all of them sealed."""
+        if self.clauses.delta.count:
+            dead = self.clauses.snapshot().dead
+            sealed = self.clauses.delta.seal(dead, self.frequency())
+            self.clauses = Clauses([*self.clauses.segments, sealed], dead)
+            self._tidy()
+        return self.clauses.segments
+
+    def about(self) -> dict[str, Any]:
+        """What is no array."""
+        return {"next_owner": self.next_owner, "work": self._work_when_organised, **self.interner.about()}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, npt.NDArray[Any]], about: Mapping[str, Any], segments: Sequence[Segment]
+    ) -> QueryIndex:
+        """Undo arrays(), about() and segments(); arrays may be memory-mapped."""
+        interner = Interner.from_arrays(arrays, about)
+        self = cls(interner.analysis, interner, Clauses(segments, arrays["dead"]))
+        self.next_owner, self._work_when_organised = about["next_owner"], about["work"]
+        self._frequency = arrays["frequency"].copy()
+        texts, ends = bytes(arrays["checked_texts"]), arrays["checked_ends"].tolist()
+        spans = zip([0, *ends], ends, strict=False)
+        owners = arrays["checked_owners"].tolist()
+        self._checked = {
+            owner: texts[start:end].decode() for owner, (start, end) in zip(owners, spans, strict=True)
+        }
+        self._everywhere = dict.fromkeys(arrays["everywhere"].tolist())
+        return self
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, without the texts of queries."""
+        return self.clauses.nbytes + self.interner.nbytes + self._frequency.nbytes
 
     # --- document frequencies ------------------------------------------------------------------
 
@@ -213,7 +273,9 @@ class QueryIndex:
     def _plan(self, owner: int) -> Plan:
         plan = self._plans.get(owner)
         if plan is None:
-            plan = self._plans[owner] = self._planner.plan(self._checked[owner])
+            query = self._checked[owner]
+            tree = parse(query, self.analysis, ANY_SIZE) if isinstance(query, str) else query
+            plan = self._plans[owner] = self._planner.plan(tree)
         return plan
 
     def _exact(self, atom: Atom) -> tuple[int, ...] | None:

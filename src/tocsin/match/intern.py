@@ -6,18 +6,20 @@ dictionary. All share one counter, so that one array of masks serves them all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.match.lexicon import KeyCounter, Lexicon, Surfaces, pack, split
+from tocsin.match.lexicon import KeyCounter, Lexicon, Surfaces, WordTable, pack, split
 from tocsin.match.requirement import PRESENT
 from tocsin.query.normal import NUMBERS, Key
 from tocsin.text import ANALYSES, STANDARD, Analysis
 
 U32 = npt.NDArray[np.uint32]
 I64 = npt.NDArray[np.int64]
+SURFACES = "surfaces"
 
 
 class Interner:
@@ -65,3 +67,41 @@ class Interner:
         first, begins, finishes = split(buffer, starts, ends)
         lexicon = self.lexicons[STANDARD]
         return first, lexicon.bare_keys(lexicon.insert_spans(buffer, begins, finishes))
+
+    # --- keeping -------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.surfaces.nbytes + sum(lexicon.nbytes for lexicon in self.lexicons.values())
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The words of all analyses."""
+        tables: dict[str, WordTable] = {**self.lexicons, SURFACES: self.surfaces}
+        return {f"{name}.{part}": array for name, table in tables.items() for part, array in table.arrays().items()}
+
+    def about(self) -> dict[str, Any]:
+        """What is no array."""
+        return {
+            "analysis": dict(self.analysis.fields),
+            "fields": self.fields,
+            "special": [[key.field, key.analysis, key.word, number] for key, number in self.special.items()],
+            "next_key": self.counter.next,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], about: Mapping[str, Any]) -> Interner:
+        """Undo arrays() and about()."""
+
+        def part(name: str) -> dict[str, npt.NDArray[Any]]:
+            return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
+
+        self = cls(Analysis(about["analysis"]))
+        self.counter.next = about["next_key"]
+        self.lexicons = {name: Lexicon.from_arrays(part(name), self.counter) for name in ANALYSES}
+        surfaces = Surfaces.from_arrays(part(SURFACES))
+        assert isinstance(surfaces, Surfaces)
+        self.surfaces = surfaces
+        self.fields = dict(about["fields"])
+        self.special = {Key(field, name, word): number for field, name, word, number in about["special"]}
+        return self

@@ -7,19 +7,21 @@ is left is looked up in stages (hash all, fetch all, compare all), so that cache
 
 **Clauses.** `masks[key]` says in which of up to 64 documents a key occurs, one bit each. A clause waits under its
 rarest key (P2P-DIET §4 registers a query under one word, too, and counts the others: Total and Count; here the others
-are tested in order of rarity, which needs no counters). Pass 1 has no branch: `m = masks[key] & masks[second]` is stored
-and kept by moving on if it is not 0. Few clauses survive the two rarest words, so the passes for the third and the
-further words are short. Key 0 is the key that every document has: it pads clauses of one or two words.
+are tested in order of rarity, which needs no counters). Pass 1 has no branch: `m = masks[key] & masks[second]` is
+stored, and kept by moving on if it is not 0. Few clauses survive the two rarest words, so the passes for the third and
+the further words are short. Key 0 is the key that every document has: it pads clauses of one or two words.
 
 Every array that is read only should be read only in numpy, too (`flags.writeable`): Numba compiles each kernel once for
-each combination of types. Buffers of text carry 64 readable bytes after their last value.
+each combination of types. Buffers of text carry 64 readable bytes after their last value. Kernels unpack tuples of
+arrays at once and call parts with arrays for whole chunks, not for each word: Numba counts references to arrays that
+pass through calls with branches, at 25 ns each.
 
 Tried and dropped, with the cost against what is here (documents of 200 / 6,900 words, 10^5 to 3·10^6 queries):
 keys in order of first sight instead of sorted: 1.3–2.2×; clauses of a key not grouped by length: 1.0–1.4×; a bit set of
 touched keys before `masks`: 1.3–1.5×; every length in arrays of its own: 0.65× in one cell (3·10^6 queries, 6,900
 words), 1.1–2.3× in the others; three boundaries per key: 0.9–1.5×; 16-bit second words: 0.93×, but at most 65,536 keys;
 third words tested without a branch: 1.0–1.2×; words looked up without a sieve: 1.2–1.4×; keeping the 16 bytes of each
-word instead of loading them again: 1.0×.
+word instead of loading them again: 1.0×; one document at a time: 0.75–0.85× for a single one, 0.9–1.8× from two on.
 """
 # ruff: noqa: PLR0917 — a kernel takes arrays, and many; names would not make the call cheaper
 
@@ -311,10 +313,8 @@ def _sieve_bits(mixed: np.uint64) -> np.uint64:
 
 
 @kernel
-def insert_words(
-    buffer: U8, starts: I64, ends: I64, begin: int, table: Table, used: U64, payload: int, words: U32
-) -> int:
-    """Number the values begin and following, new ones with this payload; used = [words, bytes of long].
+def insert_words(buffer: U8, starts: I64, ends: I64, begin: int, table: Table, used: U64, words: U32) -> int:
+    """Number the values begin and following, new ones with the payload NONE; used = [words, bytes of long].
 
     Stops when the table is full and returns the first value that has no number yet: let it grow, then go on.
     """
@@ -341,7 +341,7 @@ def insert_words(
             records[record] = first
             records[record + _1] = second
             records[record + _2] = (size << _40) | place
-            records[record + _3] = U(payload)
+            records[record + _3] = _LOW32
             sieve[mixed >> sieve_shift] |= _sieve_bits(mixed)
             slots[slot] = (tag << _32) | (word + _1)  # last: other threads may be reading
             used[0] += _1
@@ -742,7 +742,7 @@ def find_occurrences(
     starts: I64,
     ends: I64,
     docs: U8,
-    chosen: int,
+    chosen: np.uint64,
     surfaces: Table,
     records: U64,
     analysed: bool,
@@ -762,9 +762,7 @@ def find_occurrences(
     at = U(starts[0]) if values > _0 else _0
     before, position = values, _0
     while value < values:
-        count, value, at = _fill_chunk(
-            buffer, starts, ends, docs, U(chosen), value, at, word_start, word_end, word_value
-        )
+        count, value, at = _fill_chunk(buffer, starts, ends, docs, chosen, value, at, word_start, word_end, word_value)
         for k in range(count):
             of = U(word_value[k])
             position = position + _1 if of == before else _0
@@ -868,13 +866,10 @@ def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: 
     first, second, third, rest = postings
     waiting, waiting_mask = np.empty(CHUNK_CLAUSES, np.uint32), np.empty(CHUNK_CLAUSES, np.uint64)
     room, known = U(CHUNK_CLAUSES), U(first.size) - _1
-    count, visit, total, reached = _0, _0, U(keys.size), _0
-    while visit < total:
-        if U(keys[total - _1]) < known:
-            break
+    count, visit, total = _0, _0, U(keys.size)
+    while total > _0 and U(keys[total - _1]) >= known:  # keys that no clause of this segment names
         total -= _1
-    if total > _0:
-        reached = U(first[keys[0]])
+    reached = U(first[keys[0]]) if total > _0 else _0
     while visit < total:
         kept = _0
         while visit < total:
@@ -883,9 +878,9 @@ def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: 
             end = U(first[key + _1])
             stop = min(end, reached + (room - kept))
             mask = masks[key]
-            for entry in range(reached, stop):
-                both = mask & masks[second[entry]]
-                waiting[kept] = entry
+            for at in range(reached, stop):
+                both = mask & masks[second[at]]
+                waiting[kept] = at
                 waiting_mask[kept] = both
                 kept += U(both != _0)
             reached = stop
@@ -909,14 +904,14 @@ def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: 
                 count += U(mask != _0)
         for i in range(long):
             entry = U(waiting[i])
-            at = U(third[entry]) & _LOW31
-            key = U(rest[at + _1])
-            mask = waiting_mask[i] & masks[rest[at]] & masks[key & _LOW31]
-            at += _2
+            place = U(third[entry]) & _LOW31
+            key = U(rest[place + _1])
+            mask = waiting_mask[i] & masks[rest[place]] & masks[key & _LOW31]
+            place += _2
             while key & _MORE and mask != _0:
-                key = U(rest[at])
+                key = U(rest[place])
                 mask &= masks[key & _LOW31]
-                at += _1
+                place += _1
             entries[count] = entry
             found[count] = mask
             count += U(mask != _0)
@@ -926,7 +921,8 @@ def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: 
 @part
 def _has_bit(bits: U64, key: np.uint64) -> np.uint64:
     """1 if the key is in the set."""
-    return (bits[key >> _6] >> (key & _63)) & _1
+    block: np.uint64 = bits[key >> _6]
+    return (block >> (key & _63)) & _1
 
 
 @kernel
@@ -941,21 +937,21 @@ def match_one(keys: U32, bits: U64, postings: Postings, entries: U32) -> int:
         ahead = U(keys[min(visit + _AHEAD, total - _1)])
         fetch(second, U(first[ahead]))
         kept = count
-        for entry in range(U(first[key]), U(first[key + _1])):
-            entries[kept] = entry
-            kept += _has_bit(bits, U(second[entry]))
+        for at in range(U(first[key]), U(first[key + _1])):
+            entries[kept] = at
+            kept += _has_bit(bits, U(second[at]))
         for i in range(count, kept):
             entry = U(entries[i])
             key = U(third[entry])
             if key & _MORE:
-                at = key & _LOW31
-                key = U(rest[at + _1])
-                holds = _has_bit(bits, U(rest[at])) & _has_bit(bits, key & _LOW31)
-                at += _2
+                place = key & _LOW31
+                key = U(rest[place + _1])
+                holds = _has_bit(bits, U(rest[place])) & _has_bit(bits, key & _LOW31)
+                place += _2
                 while key & _MORE and holds:
-                    key = U(rest[at])
+                    key = U(rest[place])
                     holds = _has_bit(bits, key & _LOW31)
-                    at += _1
+                    place += _1
             else:
                 holds = _has_bit(bits, key)
             entries[count] = entry
@@ -1002,7 +998,7 @@ def match_chains(keys: U32, masks: U64, chains: Chains, clauses: int, entries: U
 def _is_dead(dead: U64, owner: np.uint64) -> bool:
     """Has this owner been removed?"""
     block = owner >> _6
-    return block < U(dead.size) and (dead[block] >> (owner & _63)) & _1 != _0
+    return bool(block < U(dead.size)) and bool((dead[block] >> (owner & _63)) & _1)
 
 
 @kernel
@@ -1054,7 +1050,7 @@ def _frequency_of(key: np.uint32, frequency: U32) -> np.uint32:
 def _is_rarer(a: np.uint32, b: np.uint32, frequency: U32) -> bool:
     """Fewer documents have a; of equally rare ones, the newer comes first."""
     of_a, of_b = _frequency_of(a, frequency), _frequency_of(b, frequency)
-    return of_a < of_b or (of_a == of_b and a > b)
+    return bool(of_a < of_b) or bool(of_a == of_b and a > b)
 
 
 @part
@@ -1110,8 +1106,8 @@ def place_clauses(first: I64, keys: U32, lengths: U32, bounds: I64, order: U32, 
     for clause in range(lengths.size):
         key = U(keys[first[clause]]) if lengths[clause] else _0
         bounds[key + _1] += 1
-    for key in range(bounds.size - 1):
-        bounds[key + 1] += bounds[key]
+    for smaller in range(bounds.size - 1):
+        bounds[smaller + 1] += bounds[smaller]
     next_place = bounds[:-1].copy()
     for clause in range(lengths.size):
         low, length = first[clause], U(lengths[clause])
@@ -1143,8 +1139,8 @@ def _compare_tails(a: int, b: int, first: I64, keys: U32, lengths: U32) -> int:
 def _follows(a: int, rank_a: np.uint64, b: int, rank_b: np.uint64, first: I64, keys: U32, lengths: U32) -> bool:
     """Does clause a, which came before b, belong after it?"""
     if rank_a != rank_b:
-        return rank_a > rank_b
-    return rank_a >> U(60) > _3 and _compare_tails(a, b, first, keys, lengths) > 0
+        return bool(rank_a > rank_b)
+    return bool(rank_a >> U(60) > _3) and _compare_tails(a, b, first, keys, lengths) > 0
 
 
 @kernel

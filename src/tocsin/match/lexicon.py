@@ -21,13 +21,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.match import kernels
-from tocsin.match.kernels import FIELD_ANY, HAS_MORE_BARE, HAS_POSITIONS, HAS_SCOPED, I64, NONE, PADDING, U8, U32, U64
+from tocsin.match.kernels import FIELD_ANY, HAS_MORE_BARE, HAS_POSITIONS, HAS_SCOPED, I64, PADDING, U8, U32, U64
 from tocsin.match.segments import Marks, frozen
 
 _SEED = 0x746F6373696E  # any number; a server that takes queries from strangers passes a secret one
@@ -77,10 +78,10 @@ class Texts:
 
 def pack(values: Sequence[bytes]) -> tuple[U8, I64, I64]:
     """Values as one buffer with padding; the start and the end of each."""
-    bounds = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=bounds[1:])
+    bounds = np.fromiter(accumulate(map(len, values), initial=0), np.int64, len(values) + 1)
+    bounds.flags.writeable = False
     buffer = np.frombuffer(b"".join([*values, bytes(PADDING)]), np.uint8)
-    return buffer, frozen(bounds[:-1]), frozen(bounds[1:])
+    return buffer, bounds[:-1], bounds[1:]
 
 
 class KeyCounter:
@@ -151,18 +152,21 @@ class WordTable:
 
     def insert(self, words: Sequence[bytes]) -> U32:
         """The number of each folded word; new words get the next ones."""
-        return self.insert_spans(*pack(words))
+        _check_size(max(map(len, words), default=0))
+        return self._insert(*pack(words))
 
-    def insert_spans(self, buffer: U8, starts: I64, ends: I64, payload: int = NONE) -> U32:
-        """insert() for words that lie in a buffer, new ones with this payload."""
-        if starts.size and int((ends - starts).max()) > kernels.WORD_BYTES_MAX:
-            raise ValueError(f"a word of {int((ends - starts).max())} bytes; at most {kernels.WORD_BYTES_MAX} are kept")
+    def insert_spans(self, buffer: U8, starts: I64, ends: I64) -> U32:
+        """insert() for words that lie in a buffer."""
+        _check_size(int((ends - starts).max(initial=0)))
+        return self._insert(frozen(buffer), frozen(starts), frozen(ends))
+
+    def _insert(self, buffer: U8, starts: I64, ends: I64) -> U32:
         numbers = np.empty(starts.size, np.uint32)
         begin = 0
         while begin < starts.size:
             if not self._table.records.flags.writeable:
                 self._grow(0)
-            begin = kernels.insert_words(buffer, starts, ends, begin, self._table, self._used, payload, numbers)
+            begin = kernels.insert_words(buffer, starts, ends, begin, self._table, self._used, numbers)
             if begin < starts.size:
                 self._grow(int(ends[begin] - starts[begin]))
         return numbers
@@ -290,7 +294,8 @@ class Lexicon(WordTable):
 
         Only of words whose positions are wanted, unless flagged is False.
         """
-        return _occurrences(texts, chosen, self._view, self._view.records, False, flagged, len(self))
+        view, words = self._view, len(self)
+        return _occurrences(texts, chosen, view, view.records, analysed=False, flagged=flagged, words=words)
 
     def _make_writeable(self) -> None:
         if not self._table.records.flags.writeable:
@@ -333,7 +338,8 @@ class Surfaces(WordTable):
 
     def occurrences(self, texts: Texts, lexicon: Lexicon, chosen: int, *, flagged: bool = True) -> U32:
         """Like Lexicon.occurrences; positions count words that vanish, too."""
-        return _occurrences(texts, chosen, self._view, lexicon.view.records, True, flagged, len(lexicon))
+        records, words = lexicon.view.records, len(lexicon)
+        return _occurrences(texts, chosen, self._view, records, analysed=True, flagged=flagged, words=words)
 
 
 def surfaces_of(texts: Texts) -> list[bytes]:
@@ -358,7 +364,7 @@ def split(buffer: U8, starts: I64, ends: I64) -> tuple[I64, I64, I64]:
 
 
 def _occurrences(
-    texts: Texts, chosen: int, surfaces: kernels.Table, records: U64, analysed: bool, flagged: bool, words: int
+    texts: Texts, chosen: int, surfaces: kernels.Table, records: U64, *, analysed: bool, flagged: bool, words: int
 ) -> U32:
     buffer, starts, ends, docs, _ = _parts(texts)
     flag = HAS_POSITIONS if flagged else 0
@@ -370,6 +376,11 @@ def _occurrences(
         if found <= rows.shape[0]:
             return kernels.sort_occurrences(rows[:found], words)
         rows = np.empty((found, 3), np.uint32)
+
+
+def _check_size(size: int) -> None:
+    if size > kernels.WORD_BYTES_MAX:
+        raise ValueError(f"a word of {size} bytes; at most {kernels.WORD_BYTES_MAX} are kept")
 
 
 def _array(values: npt.ArrayLike, dtype: type[np.generic]) -> npt.NDArray[Any]:

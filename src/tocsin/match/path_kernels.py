@@ -350,55 +350,58 @@ def open_cache(nfa, cache, marked, work):
 
 
 @njit(cache=True, nogil=True)
-def _visit(nfa, cache, number, run, met, flags, hits, total, out):
+def _visit(entries, pool, first, end, run, met, flags, hits, total, out):
     """Reports what is registered in a set, the first time that a document comes to it."""
-    if cache.seen[number] == run:
-        return
-    cache.seen[number] = run
-    first = cache.first[number] + cache.active[number]
-    for at in range(first, first + cache.accepted[number]):
-        entry = cache.pool[at]
+    for at in range(first, end):
+        entry = pool[at]
         if entry >= 0:
             flags[entry] = 1
         elif met[~entry] != run:
             met[~entry] = run
-            _count(nfa.entry[~entry], flags, hits, total, out)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _after(nfa, cache, number, label, marked, work):
-    """The set after an event, remembered or built; -1 if the cache is full."""
-    after = find(cache.keys, cache.targets, number, label)
-    return after if after >= 0 else _remember(nfa, cache, number, label, marked, work)
+            _count(entries[~entry], flags, hits, total, out)
 
 
 @njit(cache=True, nogil=True)
 def run_cached(nfa, cache, tape, marks, owner, attribute, has_text, marked, met, stack, work, flags, hits, total, out):
-    """The same execution on remembered sets; FULL when the cache has no room for another one."""
+    """The same execution on remembered sets; FULL when the cache has no room for another one.
+
+    An event is a text, an element or an attribute; `parent` is the set of the element it is below.
+    """
+    keys, targets, seen, first, active = cache.keys, cache.targets, cache.seen, cache.first, cache.active
+    accepted, pool, entries = cache.accepted, cache.pool, nfa.entry
     run = cache.counts[RUN]
-    depth, before, leaf = 0, 0, 0
+    depth, before, leaf, at = 0, 0, 0, 0
+    leaves, events = owner.shape[0], tape.shape[0]
     stack[0] = START
-    for at in range(tape.shape[0]):
-        here = np.int64(stack[depth])
-        if has_text and marks[at] > before and depth > 0:
-            after = _after(nfa, cache, here, TEXT, marked, work)
+    while at < events or leaf < leaves:
+        parent = np.int64(stack[depth])
+        opens = False
+        if leaf < leaves and owner[leaf] < at:
+            label = np.int64(attribute[leaf])
+            leaf += 1
+        elif marks[at] > before:
+            before = marks[at]
+            if not has_text or depth == 0:
+                continue
+            label = np.int64(TEXT)
+        else:
+            label = np.int64(tape[at])
+            at += 1
+            if label <= 0:
+                if label == END:
+                    depth -= 1
+                continue
+            opens = True
+        after = find(keys, targets, parent, label)
+        if after < 0:
+            after = _remember(nfa, cache, parent, label, marked, work)
             if after < 0:
                 return FULL
-            _visit(nfa, cache, after, run, met, flags, hits, total, out)
-        before = marks[at]
-        if tape[at] > 0:
-            here = _after(nfa, cache, here, tape[at], marked, work)
-            if here < 0:
-                return FULL
-            _visit(nfa, cache, here, run, met, flags, hits, total, out)
+        if seen[after] != run:
+            seen[after] = run
+            start = first[after] + active[after]
+            _visit(entries, pool, start, start + accepted[after], run, met, flags, hits, total, out)
+        if opens:
             depth += 1
-            stack[depth] = here
-            while leaf < owner.shape[0] and owner[leaf] == at:
-                after = _after(nfa, cache, here, attribute[leaf], marked, work)
-                if after < 0:
-                    return FULL
-                _visit(nfa, cache, after, run, met, flags, hits, total, out)
-                leaf += 1
-        elif tape[at] == END:
-            depth -= 1
+            stack[depth] = after
     return DONE

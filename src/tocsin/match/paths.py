@@ -24,12 +24,13 @@ from tocsin.match import path_kernels as kernels
 from tocsin.match.path_guards import Atoms, Prefix, Reading, Shared, atom_of
 from tocsin.match.path_kernels import Cache, Nfa
 from tocsin.query.xpath.ast import Path
-from tocsin.query.xpath.routes import EPSILON, TEXT, WILDCARD, Linear, clauses_of, linear_paths
+from tocsin.query.xpath.routes import EPSILON, TEXT, WILDCARD, Linear, clauses_of, linear_paths, plain_path
 from tocsin.query.xpath.semantics import holds_xpath
 
 IntArray = npt.NDArray[np.int32]
 AnyArray = npt.NDArray[Any]
 
+INSERTED_TOGETHER = 4_096
 DEPTH_MAX = 4_096
 """Room on the stack; `markup_depth_max` keeps documents far below it."""
 
@@ -281,11 +282,14 @@ class PathIndex:
 
     def add(self, number: int, query: Path) -> None:
         """Registers a query under a number that is not in use."""
+        if number in self._slots:
+            raise ValueError(f"the number {number} is in use")
+        path = plain_path(query)
+        if path is not None:
+            self._pending.append((self._new_slot(number), path))
+            return
         clauses = clauses_of(query)
         slot = self._new_slot(number)
-        if len(clauses) == 1 and not clauses[0].guarded:
-            self._pending.append((slot, linear_paths(clauses[0])[0]))
-            return
         self._flush()
         found = self._registered[slot] = _Registered(query, [], [], [])
         for clause in clauses:
@@ -347,9 +351,11 @@ class PathIndex:
     def _flush(self) -> None:
         """Plain queries wait until they are needed, and are registered together."""
         if self._pending:
-            slots = [slot for slot, _ in self._pending]
-            states, places = self.automaton.insert([path for _, path in self._pending], slots)
-            self._plain[slots] = np.column_stack([states, places])
+            for first in range(0, len(self._pending), INSERTED_TOGETHER):
+                some = self._pending[first : first + INSERTED_TOGETHER]
+                slots = [slot for slot, _ in some]
+                states, places = self.automaton.insert([path for _, path in some], slots)
+                self._plain[slots] = np.column_stack([states, places])
             self._pending.clear()
             self._engine.stale = True
 
@@ -368,7 +374,7 @@ class PathIndex:
         self.checked = 0
         if len(candidates):
             self._select(document, candidates, flags)
-        found = self._numbers[np.flatnonzero(flags)]
+        found = self._numbers[np.flatnonzero(flags.view(np.bool_))]
         if not self._in_order:
             found.sort()
         return found

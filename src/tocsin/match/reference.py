@@ -4,6 +4,7 @@ Here a value is bytes, a clause is a list of keys, a batch's marks are {key: mas
 Kernels whose names begin with an underscore are parts of others and have no twin. The first four stand in for single
 machine instructions when Numba does not compile (NUMBA_DISABLE_JIT=1).
 """
+# ruff: noqa: PLR0917 — as many arguments as the kernels have
 
 from __future__ import annotations
 
@@ -269,7 +270,7 @@ def rarest_first(clauses: Sequence[Clause], frequency: Sequence[int]) -> list[li
 
 def place_clauses(clauses: Sequence[Clause]) -> list[int]:
     """The numbers of the clauses, ordered by their first keys."""
-    return sorted(range(len(clauses)), key=lambda number: clauses[number][:1] or [0])
+    return sorted(range(len(clauses)), key=lambda number: list(clauses[number][:1]) or [0])
 
 
 def sort_postings(clauses: Sequence[Clause]) -> list[int]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ SEALED_AT = 32_768  # clauses of a delta
 MERGE_RATIO = 3  # a segment is merged with those before it that are at most so many times as large
 OWNER_MAX = (1 << 31) - 1
 
-_A = TypeVar("_A", bound=np.ndarray)  # type: ignore[type-arg]
+_A = TypeVar("_A", bound=npt.NDArray[Any])
 
 
 def frozen(array: _A) -> _A:
@@ -400,9 +400,9 @@ def pairs(owners: U32, masks: U64) -> tuple[U32, U8]:
 def has_bits(bits: U64, numbers: U32) -> npt.NDArray[np.bool_]:
     """Which numbers are in the bit set."""
     block = numbers >> 6
-    inside = block < bits.size
+    inside: npt.NDArray[np.bool_] = block < bits.size
     bit = (bits[np.where(inside, block, 0)] >> (numbers & 63).astype(np.uint64)) & np.uint64(1)
-    return inside & (bit != 0)
+    return inside & bit.astype(np.bool_)
 
 
 def _longer(array: _A, size: int) -> _A:

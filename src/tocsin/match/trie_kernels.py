@@ -26,11 +26,13 @@ Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 WORD, PARENT, HEAD, REST_SIZE, REST = range(5)  # columns of nodes; from REST on: the words of a Remainder,
-BLOCK, CHILDREN, CAPACITY = range(4, 7)  # or where in the pool they are, or the children
+BLOCK, CHILDREN, CAPACITY = range(4, 7)  # or where in the pool they are, or the children; of a list also:
+REMOVED = 7  # how much of it is no longer wanted
 NODE, NEXT, PREVIOUS = range(3)  # columns of links: a formula's node and its neighbours there; of a twig:
 PARENT_NODE, IS_TWIG, TWIG_WORD = range(3)  # the parent, TWIG, its word
 NODES_USED, NODES_FREE, NODES, TWIGS, POOL_USED, POOL_FREE, LARGEST = range(7)  # of state
 CHOSEN, SHARED = range(7, 9)  # of state: what a choice returns
+PLACE = 1  # column of links: where in its list a formula stands
 STATE_SIZE = 9
 
 NONE = -1
@@ -738,116 +740,111 @@ def filter_tries(a: Arrays, directory: int, present: Bytes, words: Ints, queue: 
     return count
 
 
-# --- SWIN and the scan: a set is a span (start, size) of the pool -----------------------------
+# --- lists: SWIN and the scan ----------------------------------------------------------------
+# A node (SWIN: of a word, scan: the word directory) has a list in place of children: records of the pool, one after
+# the other, each a formula, the number of its words, and the words. A removed record keeps its place, with no formula.
 
 
 @njit(cache=True, nogil=True)
-def all_present(pool: Ints, start: int, size: int, present: Bytes) -> bool:
-    """Do all words of the span occur?"""
-    for index in range(start, start + size):
-        if present[pool[index]] == 0:
-            return False
-    return True
+def read_list(a: Arrays, node: int, present: Bytes, found: Ints, count: int) -> int:
+    """Adds the formulas of the list whose words are all present."""
+    at = np.int64(a.nodes[node, BLOCK])
+    end = at + a.nodes[node, CHILDREN]
+    while at < end:
+        after = at + 2 + a.pool[at + 1]
+        index = at + 2
+        while index < after and present[a.pool[index]] != 0:
+            index += 1
+        if index == after and a.pool[at] != NONE:
+            found[count] = a.pool[at]
+            count += 1
+        at = after
+    return count
 
 
 @njit(cache=True, nogil=True)
-def filter_postings(a: Arrays, directory: int, present: Bytes, words: Ints, spans: Ints, found: Ints) -> int:
-    """SWIN: looks at every set that waits at a word of the document. A word's node lists them in place of children."""
+def filter_lists(a: Arrays, directory: int, present: Bytes, words: Ints, by_word: bool, found: Ints) -> int:
+    """SWIN looks at every set that waits at a word of the document, the scan at every set."""
+    if not by_word:
+        return read_list(a, directory, present, found, 0)
     count = 0
     for word in words:
         slot = find_child(a, directory, word)
-        if slot == NONE:
-            continue
-        node = np.int64(a.pool[slot])
-        start = np.int64(a.nodes[node, BLOCK])
-        for index in range(start, start + a.nodes[node, CHILDREN]):
-            formula = np.int64(a.pool[index])
-            if all_present(a.pool, spans[formula, 0], spans[formula, 1], present):
-                found[count] = formula
-                count += 1
+        if slot != NONE:
+            count = read_list(a, a.pool[slot], present, found, count)
     return count
 
 
 @njit(cache=True, nogil=True)
-def filter_all(a: Arrays, directory: int, present: Bytes, spans: Ints, found: Ints) -> int:
-    """BF: looks at every set. The directory lists them in place of children."""
-    count = 0
-    start = np.int64(a.nodes[directory, BLOCK])
-    for index in range(start, start + a.nodes[directory, CHILDREN]):
-        formula = np.int64(a.pool[index])
-        if all_present(a.pool, spans[formula, 0], spans[formula, 1], present):
-            found[count] = formula
-            count += 1
-    return count
+def move_list(a: Arrays, node: int, room: int) -> None:
+    """Moves the records that are left to a block with room for `room` more numbers."""
+    old, size, capacity = np.int64(a.nodes[node, BLOCK]), a.nodes[node, CHILDREN], np.int64(a.nodes[node, CAPACITY])
+    length = block_size(size - a.nodes[node, REMOVED] + room)
+    block = take_block(a, length)
+    at, to = old, block
+    while at < old + size:
+        record = 2 + np.int64(a.pool[at + 1])
+        if a.pool[at] != NONE:
+            a.pool[to : to + record] = a.pool[at : at + record]
+            a.links[a.pool[at], PLACE] = to - block
+            to += record
+        at += record
+    if capacity > 0:
+        give_block(a, old, capacity)
+    a.nodes[node, BLOCK] = block
+    a.nodes[node, CHILDREN] = to - block
+    a.nodes[node, CAPACITY] = length
+    a.nodes[node, REMOVED] = 0
 
 
 @njit(cache=True, nogil=True)
-def append_formula(a: Arrays, node: int, formula: int) -> None:
-    """Puts the formula at the end of the node's list, a block that doubles when it is full."""
-    size = np.int64(a.nodes[node, CHILDREN])
-    if size == a.nodes[node, CAPACITY]:
-        length = 2 if size == 0 else 2 * size
-        block = take_block(a, length)
-        old = np.int64(a.nodes[node, BLOCK])
-        a.pool[block : block + size] = a.pool[old : old + size]
-        if size > 0:
-            give_block(a, old, size)
-        a.nodes[node, BLOCK] = block
-        a.nodes[node, CAPACITY] = length
-    a.pool[a.nodes[node, BLOCK] + size] = formula
-    a.nodes[node, CHILDREN] = size + 1
-    a.links[formula, NODE] = node
-    a.links[formula, NEXT] = size
-
-
-@njit(cache=True, nogil=True)
-def insert_span(a: Arrays, directory: int, words: Ints, formula: int, spans: Ints, by_word: bool) -> None:
-    """Stores a set for SWIN (by its first word) or for the scan."""
-    size = len(words)
-    start = take_block(a, size)
-    a.pool[start : start + size] = words
-    spans[formula, 0] = start
-    spans[formula, 1] = size
+def list_words(a: Arrays, directory: int, words: Ints, formula: int, by_word: bool) -> None:
+    """Stores a set of words for SWIN (by its first word) or for the scan."""
     node = np.int64(directory)
     if by_word:
         slot = find_child(a, directory, words[0])
         node = new_node(a, words[0], directory) if slot == NONE else np.int64(a.pool[slot])
-    append_formula(a, node, formula)
+    record = 2 + len(words)
+    if a.nodes[node, CHILDREN] + record > a.nodes[node, CAPACITY]:
+        move_list(a, node, max(record, np.int64(a.nodes[node, CHILDREN]) // 2))
+    place = np.int64(a.nodes[node, CHILDREN])
+    at = a.nodes[node, BLOCK] + place
+    a.pool[at] = formula
+    a.pool[at + 1] = len(words)
+    a.pool[at + 2 : at + record] = words
+    a.nodes[node, CHILDREN] = place + record
+    a.links[formula, NODE] = node
+    a.links[formula, PLACE] = place
 
 
 @njit(cache=True, nogil=True)
-def insert_spans(
-    a: Arrays, directory: int, offsets: Longs, words: Ints, formulas: Ints, begin: int, spans: Ints, by_word: bool
-) -> int:
+def list_many(a: Arrays, directory: int, offsets: Longs, words: Ints, formulas: Ints, begin: int, by_word: bool) -> int:
     """Stores sets from the `begin`-th on; returns the first that found no room, or their number."""
     for index in range(begin, len(formulas)):
         start, end = offsets[index], offsets[index + 1]
         if not has_room(a, end - start):
             return index
-        insert_span(a, directory, words[start:end], formulas[index], spans, by_word)
+        list_words(a, directory, words[start:end], formulas[index], by_word)
     return len(formulas)
 
 
 @njit(cache=True, nogil=True)
-def remove_span(a: Arrays, formula: int, spans: Ints) -> None:
-    """Takes the formula's set away: the last of the list takes its place."""
-    give_block(a, spans[formula, 0], spans[formula, 1])
+def unlist_words(a: Arrays, formula: int) -> None:
+    """Takes the formula's set away; a list of which half is gone is written anew."""
     node = np.int64(a.links[formula, NODE])
-    at = a.links[formula, NEXT]
-    start = np.int64(a.nodes[node, BLOCK])
-    size = np.int64(a.nodes[node, CHILDREN]) - 1
-    last = a.pool[start + size]
-    a.pool[start + at] = last
-    a.links[last, NEXT] = at
+    at = a.nodes[node, BLOCK] + np.int64(a.links[formula, PLACE])
+    a.pool[at] = NONE
     a.links[formula, NODE] = NONE
-    a.nodes[node, CHILDREN] = size
-    if size == 0:
-        give_block(a, start, a.nodes[node, CAPACITY])
-        a.nodes[node, CAPACITY] = 0
+    a.nodes[node, REMOVED] += 2 + a.pool[at + 1]
+    if a.nodes[node, REMOVED] == a.nodes[node, CHILDREN]:
+        give_block(a, a.nodes[node, BLOCK], a.nodes[node, CAPACITY])
+        a.nodes[node, BLOCK : REMOVED + 1] = 0
         parent = np.int64(a.nodes[node, PARENT])
         if parent != NONE:
             remove_child(a, parent, a.nodes[node, WORD])
             free_node(a, node)
+    elif 2 * a.nodes[node, REMOVED] > a.nodes[node, CHILDREN]:
+        move_list(a, node, 0)
 
 
 # --- everything back out ---------------------------------------------------------------------
@@ -884,3 +881,22 @@ def read_sets(a: Arrays, formulas: Ints, offsets: Longs, words: Ints) -> None:
             end -= 1
             words[end] = a.nodes[node, WORD]
             node = np.int64(a.nodes[node, PARENT])
+
+
+@njit(cache=True, nogil=True)
+def measure_listed(a: Arrays, formulas: Ints, sizes: Longs, directories: Ints) -> None:
+    """The same for sets in lists."""
+    for index in range(len(formulas)):
+        node = np.int64(a.links[formulas[index], NODE])
+        sizes[index] = a.pool[a.nodes[node, BLOCK] + a.links[formulas[index], PLACE] + 1]
+        directories[index] = node if a.nodes[node, PARENT] == NONE else a.nodes[node, PARENT]
+
+
+@njit(cache=True, nogil=True)
+def read_listed(a: Arrays, formulas: Ints, offsets: Longs, words: Ints) -> None:
+    """The same for sets in lists."""
+    for index in range(len(formulas)):
+        node = np.int64(a.links[formulas[index], NODE])
+        at = a.nodes[node, BLOCK] + np.int64(a.links[formulas[index], PLACE]) + 2
+        size = offsets[index + 1] - offsets[index]
+        words[offsets[index] : offsets[index + 1]] = a.pool[at : at + size]

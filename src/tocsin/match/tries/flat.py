@@ -7,33 +7,33 @@ again, and `reorganise` builds everything anew. A formula is known by its number
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.match import trie_kernels as kernels
-from tocsin.match.tries.plain import Stored
 from tocsin.match.trie_kernels import Arrays, Bytes, Ints, Longs
+from tocsin.match.tries.plain import Stored
 
 START = 64  # rows of an empty array
-BATCH = 4_096
+
+Array = TypeVar("Array", bound=npt.NDArray[np.generic])
 
 
-def longer(array: np.ndarray, length: int) -> np.ndarray:  # type: ignore[type-arg]  # any of the arrays
+def longer(array: Array, length: int) -> Array:
     """The array, at least this long; new rows are 0."""
     if len(array) >= length:
         return array
     grown = np.zeros((max(length, 2 * len(array)), *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
-    return grown
+    return grown  # type: ignore[return-value]  # of the same kind
 
 
 class Store:
-    """What the three kinds of store share: arrays that grow, word directories, measures."""
+    """What the kinds of store share: arrays that grow, word directories, measures."""
 
     def __init__(self) -> None:
-        self._clear()
-
-    def _clear(self) -> None:
         state = np.zeros(kernels.STATE_SIZE, np.int64)
         state[kernels.NODES_FREE] = kernels.NONE
         self._arrays = Arrays(
@@ -106,7 +106,7 @@ class Store:
 
     def remove(self, formula: int) -> None:
         """Takes the formula's set away, and every node that only it needed."""
-        self._grow(0)
+        self._grow(1)
         self._formulas -= 1
         self._remove(formula)
 
@@ -119,6 +119,21 @@ class Store:
         return self._found[: self._filter(directory, present, words)]
 
     def _filter(self, directory: int, present: Bytes, words: Ints) -> int:
+        raise NotImplementedError
+
+    def sets(self, formulas: Ints) -> tuple[Longs, Ints, Ints]:
+        """Offsets and words of the formulas' sets, and the word directory of each."""
+        sizes, directories = np.zeros(len(formulas), np.int64), np.zeros(len(formulas), np.int32)
+        self._measure(formulas, sizes, directories)
+        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+        words = np.zeros(int(offsets[-1]), np.int32)
+        self._read(formulas, offsets, words)
+        return offsets, words, directories
+
+    def _measure(self, formulas: Ints, sizes: Longs, directories: Ints) -> None:
+        raise NotImplementedError
+
+    def _read(self, formulas: Ints, offsets: Longs, words: Ints) -> None:
         raise NotImplementedError
 
     # --- measures ----------------------------------------------------------------------------
@@ -134,12 +149,11 @@ class Store:
 
     @property
     def bytes(self) -> int:
-        """Memory of what is stored, free blocks and room to grow not counted."""
+        """Memory of what is stored; free blocks and room to grow are not counted."""
         a = self._arrays
         pool = int(a.state[kernels.POOL_USED] - a.state[kernels.POOL_FREE]) * a.pool.itemsize
-        return pool + self._rows * a.nodes.itemsize * a.nodes.shape[1] + self._formulas * self._link_bytes
-
-    _link_bytes = 12
+        rows = (self._rows + self._directories) * a.nodes.shape[1] * a.nodes.itemsize
+        return pool + rows + self._formulas * a.links.shape[1] * a.links.itemsize
 
 
 class Forest(Store):
@@ -160,16 +174,13 @@ class Forest(Store):
         self._queue = longer(self._queue, self.nodes + 2)
         return int(kernels.filter_tries(self._arrays, directory, present, words, self._queue, self._found))
 
-    # --- everything back out -----------------------------------------------------------------
-
-    def sets(self, formulas: Ints) -> tuple[Longs, Ints, Ints]:
-        """Offsets and words of the formulas' sets, and the word directory of each."""
-        sizes, directories = np.zeros(len(formulas), np.int64), np.zeros(len(formulas), np.int32)
+    def _measure(self, formulas: Ints, sizes: Longs, directories: Ints) -> None:
         kernels.measure_sets(self._arrays, formulas, sizes, directories)
-        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-        words = np.zeros(int(offsets[-1]), np.int32)
+
+    def _read(self, formulas: Ints, offsets: Longs, words: Ints) -> None:
         kernels.read_sets(self._arrays, formulas, offsets, words)
-        return offsets, words, directories
+
+    # --- what it looks like ------------------------------------------------------------------
 
     def stored(self, directory: int) -> Iterator[Stored]:
         """Every node, parents first."""
@@ -201,33 +212,24 @@ class Forest(Store):
             formula = int(self._arrays.links[formula, kernels.NEXT])
 
 
-class Spans(Store):
+class Lists(Store):
     """Sets of words one by one: SWIN, which looks at those that wait at a word of the document, and the scan."""
-
-    _link_bytes = 20
 
     def __init__(self, by_word: bool) -> None:
         super().__init__()
         self._by_word = by_word
 
-    def _clear(self) -> None:
-        super()._clear()
-        self._spans: Ints = np.zeros((START, 2), np.int32)
-
-    def _admit(self, words: Ints, formulas: Ints) -> None:
-        super()._admit(words, formulas)
-        self._spans = longer(self._spans, len(self._arrays.links))
-
     def _insert_from(self, directory: int, offsets: Longs, words: Ints, formulas: Ints, begin: int) -> int:
-        a, spans = self._arrays, self._spans
-        return int(kernels.insert_spans(a, directory, offsets, words, formulas, begin, spans, self._by_word))
+        return int(kernels.list_many(self._arrays, directory, offsets, words, formulas, begin, self._by_word))
 
     def _remove(self, formula: int) -> None:
-        kernels.remove_span(self._arrays, formula, self._spans)
+        kernels.unlist_words(self._arrays, formula)
 
     def _filter(self, directory: int, present: Bytes, words: Ints) -> int:
-        if self._by_word:
-            found = kernels.filter_postings(self._arrays, directory, present, words, self._spans, self._found)
-        else:
-            found = kernels.filter_all(self._arrays, directory, present, self._spans, self._found)
-        return int(found)
+        return int(kernels.filter_lists(self._arrays, directory, present, words, self._by_word, self._found))
+
+    def _measure(self, formulas: Ints, sizes: Longs, directories: Ints) -> None:
+        kernels.measure_listed(self._arrays, formulas, sizes, directories)
+
+    def _read(self, formulas: Ints, offsets: Longs, words: Ints) -> None:
+        kernels.read_listed(self._arrays, formulas, offsets, words)
