@@ -303,5 +303,7 @@ def test_texts_are_checked() -> None:
     bytes9, byte, field0 = np.zeros(9, np.uint8), np.zeros(1, np.uint8), np.zeros(1, np.uint32)
     with pytest.raises(ValueError, match="padding included"):
         Texts(bytes9, np.array([0]), np.array([9]), byte, field0)
+    with pytest.raises(ValueError, match="ends before it begins"):
+        Texts(np.zeros(99, np.uint8), np.array([9]), np.array([8]), byte, field0)
     texts = Texts.of([b"abc", "é".encode(), b""], [0, 0, 0], [0, 0, 0])
     assert texts.needs_folding().tolist() == [False, True, False]

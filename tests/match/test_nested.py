@@ -25,7 +25,12 @@ def test_carols_old_papers_are_told_once_she_becomes_a_co_author() -> None:
     old = [paper("old1", "Carol"), paper("old2", "Carol", "Dan")]
     joint = paper("joint", "Bob", "Carol", title="networks")
     later = paper("later", "Carol")
-    assert told("author:IN:(networks AND author:Bob)", *old, joint, later) == [[], [], ["joint", "old1", "old2"], ["later"]]
+    assert told("author:IN:(networks AND author:Bob)", *old, joint, later) == [
+        [],
+        [],
+        ["joint", "old1", "old2"],
+        ["later"],
+    ]
 
 
 def test_bob_is_among_his_own_co_authors() -> None:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, fields
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def ids(start: int, count: int) -> np.ndarray:
 def marked(occurring: dict[int, int], documents: int = 64, keys: int = 200) -> Marks:
     marks = Marks()
     marks.begin(documents, keys)
-    masks, touched = marks.to_fill()
+    masks, touched = marks.to_fill(1)
     for key, mask in occurring.items():
         if mask & (1 << documents) - 1:
             masks[key] = mask & (1 << documents) - 1
@@ -85,6 +86,17 @@ def test_a_segment_is_frozen_flat_arrays() -> None:
     assert match(again, marked({1: 1})) == {1: 1}
 
 
+def test_a_segment_may_be_mapped_from_files(tmp_path: Path) -> None:
+    segment = Segment.build(*flat([[1, 2, 3, 4, 5], [1], [1, 2, 3]]), ids(0, 3), UNKNOWN)
+    arrays = []
+    for field in fields(segment):
+        np.save(tmp_path / field.name, getattr(segment, field.name))
+        arrays.append(np.load(tmp_path / f"{field.name}.npy", mmap_mode="r"))
+    opened = Segment(*arrays)
+    assert type(opened.first) is np.ndarray
+    assert match(opened, marked({1: 3, 2: 1, 3: 1})) == {1: 3, 2: 1}
+
+
 def test_a_clause_waits_under_its_rarest_key() -> None:
     frequency = np.array([0, 50, 7, 90], np.uint32)
     segment = Segment.build(*flat([[1, 2, 3]]), ids(0, 1), frequency)
@@ -115,6 +127,8 @@ def test_limits_are_named() -> None:
         Segment.build(*flat([[1]]), np.array([1 << 31], np.uint32), UNKNOWN)
     with pytest.raises(ValueError, match="1 to 64 fit"):
         Marks().begin(65, 10)
+    with pytest.raises(ValueError, match="this batch has 2"):
+        marked({}, documents=2).to_fill(3)
     segment = Segment.build(*flat([[500]]), ids(0, 1), UNKNOWN)
     with pytest.raises(ValueError, match="clauses name 501"):
         segment.match(marked({}, keys=64), Scratch())
@@ -261,6 +275,6 @@ def test_marks_forget_the_last_batch() -> None:
     assert marks.keys().tolist() == [0]
     assert marks.masks.nonzero()[0].tolist() == [0]
     assert int(marks.masks[0]) == 3
-    masks, touched = marks.to_fill()
+    masks, touched = marks.to_fill(1)
     masks[9_999], touched[9_999 >> 6] = 2, np.uint64(1 << (9_999 & 63))
     assert marks.keys().tolist() == [0, 9_999]

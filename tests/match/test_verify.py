@@ -28,6 +28,12 @@ def keys_held(document: Document, analysis: Analysis) -> set[Key]:
                 held.add(Key(field, name, word))
                 if field in document.fields:
                     held.add(Key("", name, word))
+        for value, _ in texts(document, field, analysis):
+            for word in filter(None, value):
+                starts = [word[:length] for length in range(2, len(word) + 1)]
+                held.update(Key(field, "prefix", start) for start in starts)
+                if field in document.fields:
+                    held.update(Key("", "prefix", start) for start in starts)
         for number in values_of(document, field):
             if not isinstance(number, str):
                 held.add(Key(field, NUMBERS, number_word(number)))

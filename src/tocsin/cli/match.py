@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
+from time import monotonic
 from typing import IO, Any
 
 from tocsin.cli.collection import Collection, documents_argument
@@ -20,6 +21,8 @@ from tocsin.query import parse_subscription
 from tocsin.settings import DEFAULTS
 from tocsin.text import Analysis
 
+EXPENSIVE_SHOWN = 10
+
 NAME = "match"
 HELP = "match documents in files against subscriptions in a file"
 DESCRIPTION = """Reads subscriptions ({"id", "query"} a line) and documents, and prints a line
@@ -32,19 +35,26 @@ def arguments(command: argparse.ArgumentParser) -> None:
     documents_argument(command, required=True)
     command.add_argument("-o", "--output", metavar="OUT", help="write here instead of standard output; replaces it")
     command.add_argument("--engine", choices=ENGINES, default="auto", help="how to match; all give equal results")
+    command.add_argument("--stats", action="store_true", help="tell what it cost, and the most expensive subscriptions")
     command.add_argument("--explain", action="store_true", help="add to each line why it matched")
 
 
 def run(given: argparse.Namespace) -> int:
     """Exit status 1 if a subscription or a document was rejected; the others run."""
     analysis = Analysis.parse(given.analysis)
+    start = monotonic()
     with rereadable(given.documents, say) as inputs:
         subscriptions, refused = read(given.subscriptions, analysis)
         collection = Collection(inputs, analysis)
         matcher = Matcher(subscriptions, engine_named(given.engine, analysis), analysis, collection.statistics)
         hits = matcher.match(progress(collection.documents(), "matching documents"))
         with replacing(given.output) if given.output else nullcontext(sys.stdout) as output:
-            write(hits, matcher, output, explain=given.explain)
+            matches = write(hits, matcher, output, explain=given.explain)
+    if given.stats:
+        tell_stats(matcher, matches, monotonic() - start)
+    for number, reason in matcher.counts.errors.items():
+        refused += 1
+        say(f"failed: subscription {matcher.subscriptions[number].id!r}: {reason}")
     return max(collection.close(), 1 if refused else 0)
 
 
@@ -72,8 +82,9 @@ def _subscription(entry: Entry, analysis: Analysis) -> Subscription:
     return Subscription(entry.id, parse_subscription(entry.query, analysis), entry.query)
 
 
-def write(hits: Iterable[Hit], matcher: Matcher, output: IO[str], explain: bool) -> None:
-    """One line a match."""
+def write(hits: Iterable[Hit], matcher: Matcher, output: IO[str], explain: bool) -> int:
+    """One line a match; returns how many."""
+    matches = 0
     for hit in hits:
         data: dict[str, Any] = {
             "subscription": hit.subscription.id,
@@ -83,3 +94,15 @@ def write(hits: Iterable[Hit], matcher: Matcher, output: IO[str], explain: bool)
         if explain:
             data["evidence"] = evidence(hit.subscription.query, hit.document, matcher.knowledge_of(hit.subscription))
         output.write(line(data) + "\n")
+        matches += 1
+    return matches
+
+
+def tell_stats(matcher: Matcher, matches: int, seconds: float) -> None:
+    """What it cost, and which subscriptions were looked at most often."""
+    counts = matcher.counts
+    say(f"{counts.documents:,} documents, {len(matcher.subscriptions):,} subscriptions, {matches:,} matches")
+    say(f"{seconds:.1f} s, {counts.documents / max(seconds, 1e-9):,.0f} documents/s, reading and counting included")
+    say(f"{counts.candidates:,} candidates were looked at one by one, {counts.checks:,} checks of atoms")
+    for number, tried in counts.tried.most_common(EXPENSIVE_SHOWN):
+        say(f"  {tried:>12,}  {matcher.subscriptions[number].id}")

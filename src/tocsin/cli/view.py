@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +26,7 @@ DESCRIPTION = """Views over event histories: SQL that is kept up to date, event 
 are printed as what is certain of them, such as {"at_least": 80}; final values are plain."""
 
 REJECTIONS_SHOWN = 20
+COLUMNS_FROM = 256  # lines: larger batches are worth their arrays
 Thing = TypeVar("Thing")
 
 
@@ -68,13 +69,10 @@ def run(given: argparse.Namespace) -> int:
         say(f"rejected: {given.views}: {refusal}")
     if given.plan:
         say(compiled.plan.show())
-    engine = Engine(compiled.plan, keep=given.final)
+    engine = Engine(compiled.plan, keep=given.final, columns=given.batch >= COLUMNS_FROM)
     events = _Events(given.events, Decoder(compiled.plan.relations))
     for batch in _batches(progress(events, "reading events"), given.batch):
-        refused: list[tuple[int, EventError]] = []
-        changes = engine.step([item for _, item in batch], lambda at, error: refused.append((at, error)))
-        for at, error in refused:
-            events.refuse(batch[at][0], error)
+        changes = events.feed(engine, batch)
         if changes and not given.final:
             _write(changes)
     if given.final:
@@ -102,7 +100,7 @@ def _write(changes: Iterable[Change]) -> None:
 
 
 class _Events:
-    """The events of `-e` with their lines; what cannot be read is told and counted."""
+    """The lines of `-e`; what cannot be read or taken is told and counted."""
 
     def __init__(self, path: str, decoder: Decoder) -> None:
         self._inputs = find_inputs([path])
@@ -110,7 +108,7 @@ class _Events:
         self._decoder = decoder
         self.refused = 0
 
-    def __iter__(self) -> Iterator[tuple[int, Item]]:
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for source in self._inputs:
             self._file = source.name
             try:
@@ -118,15 +116,29 @@ class _Events:
             except Damaged as error:
                 self.refuse(0, EventError(str(error)))
 
-    def _lines(self, found: Iterable[tuple[int, bytes | None]]) -> Iterator[tuple[int, Item]]:
+    def _lines(self, found: Iterable[tuple[int, bytes | None]]) -> Iterator[tuple[int, bytes]]:
         for number, text in found:
             if text is None:
                 self.refuse(number, EventError("the line is longer than document_bytes_max"))
-            elif not text.isspace() and text:
-                try:
-                    yield number, self._decoder.line(text)
-                except EventError as error:
-                    self.refuse(number, error)
+            elif text and not text.isspace():
+                yield number, text
+
+    def feed(self, engine: Engine, batch: Sequence[tuple[int, bytes]]) -> list[Change]:
+        """One step: all lines at once where they are in good order, else one by one."""
+        if len(batch) >= COLUMNS_FROM:
+            table = self._decoder.table([text for _, text in batch])
+            changes = None if table is None else engine.step_table(table)
+            if changes is not None:
+                return changes
+        items: list[Item] = []
+        numbers = []
+        for number, text in batch:
+            try:
+                items.append(self._decoder.line(text))
+                numbers.append(number)
+            except EventError as error:
+                self.refuse(number, error)
+        return engine.step(items, lambda at, error: self.refuse(numbers[at], error))
 
     def refuse(self, number: int, error: EventError) -> None:
         """Tells of a refused line."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tocsin.match.engine import Counts
 from tocsin.model import Document
 from tocsin.query.ast import Query
 from tocsin.query.semantics import Knowledge, holds
@@ -17,6 +18,7 @@ class Brute:
 
     def __init__(self) -> None:
         self._queries: dict[int, Query] = {}
+        self.counts = Counts()
 
     def add(self, number: int, query: Query) -> None:
         """Registers a query."""
@@ -28,6 +30,9 @@ class Brute:
 
     def match(self, documents: Sequence[Document], knowledge: Knowledge) -> list[list[int]]:
         """Asks the oracle about every pair."""
+        self.counts.documents += len(documents)
+        self.counts.candidates += len(documents) * len(self._queries)
+        self.counts.tried.update(dict.fromkeys(self._queries, len(documents)))
         return [
             sorted(number for number, query in self._queries.items() if holds(query, document, knowledge))
             for document in documents

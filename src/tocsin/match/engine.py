@@ -6,7 +6,9 @@ values first). They differ in how much work they avoid; results are always equal
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tocsin.model import Document
@@ -14,8 +16,27 @@ from tocsin.query.ast import Query
 from tocsin.query.semantics import Knowledge
 
 
+@dataclass(slots=True)
+class Counts:
+    """What matching has cost so far, so that expensive subscriptions can be found."""
+
+    documents: int = 0
+    candidates: int = 0
+    """Pairs of query and document that were looked at one by one."""
+    checks: int = 0
+    """Atoms that were tested on a document."""
+    tried: Counter[int] = field(default_factory=Counter)
+    """For each query, on how many documents it was looked at by itself."""
+    errors: dict[int, str] = field(default_factory=dict)
+    """Queries that could not be evaluated, with the reason: their matches are unknown, those of others are not."""
+
+
 class Engine(Protocol):
     """An index over queries."""
+
+    @property
+    def counts(self) -> Counts:
+        """What it has cost so far."""
 
     def add(self, number: int, query: Query) -> None:
         """Registers a query under a number that is not in use."""

@@ -12,13 +12,14 @@ drift so far that matching does twice the work it did, the index is organised an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.match.engine import Counts
 from tocsin.match.intern import Interner
 from tocsin.match.marking import Marker
 from tocsin.match.requirement import exact_keys, requirements
@@ -39,18 +40,6 @@ I64 = npt.NDArray[np.int64]
 ANY_SIZE = QueryLimits(1 << 31, 1 << 31, 1 << 31)  # the query was accepted before
 DRIFT = 2.0  # so many times the work per document that a fresh order would need is too much
 DOCUMENTS_BEFORE_DRIFT = 1_000  # frequencies of fewer documents say little (SmartSeer bootstraps with 100)
-
-
-@dataclass(slots=True)
-class Counts:
-    """What matching has done: documents, candidates that were looked at, checks of atoms, matches."""
-
-    documents: int = 0
-    candidates: int = 0
-    checks: int = 0
-    matches: int = 0
-    tried: dict[int, int] = field(default_factory=dict)
-    """For owners whose candidates must be checked: how many documents were."""
 
 
 class QueryIndex:
@@ -169,9 +158,7 @@ class QueryIndex:
         texts, ends = bytes(arrays["checked_texts"]), arrays["checked_ends"].tolist()
         spans = zip([0, *ends], ends, strict=False)
         owners = arrays["checked_owners"].tolist()
-        self._checked = {
-            owner: texts[start:end].decode() for owner, (start, end) in zip(owners, spans, strict=True)
-        }
+        self._checked = {owner: texts[start:end].decode() for owner, (start, end) in zip(owners, spans, strict=True)}
         self._everywhere = dict.fromkeys(arrays["everywhere"].tolist())
         return self
 
@@ -234,9 +221,7 @@ class QueryIndex:
             return np.empty(0, np.uint32), np.empty(0, np.int64)
         return np.concatenate(owners), np.concatenate(places)
 
-    def _match_batch(
-        self, documents: Sequence[Document], knowledge: Knowledge, snapshot: ClauseSet
-    ) -> tuple[U32, U64]:
+    def _match_batch(self, documents: Sequence[Document], knowledge: Knowledge, snapshot: ClauseSet) -> tuple[U32, U64]:
         marks = self._marks
         marks.begin(len(documents), max(self.interner.keys_end, snapshot.keys))
         self._marker.mark(documents, marks)
@@ -247,9 +232,7 @@ class QueryIndex:
         self.counts.documents += len(documents)
         return owners, masks
 
-    def _check(
-        self, owners: U32, masks: U64, documents: Sequence[Document], knowledge: Knowledge
-    ) -> tuple[U32, U64]:
+    def _check(self, owners: U32, masks: U64, documents: Sequence[Document], knowledge: Knowledge) -> tuple[U32, U64]:
         """Keeps the exact owners, and the others where their plan holds."""
         checked = self._checked
         batch = Batch(documents, knowledge, lambda key: int(self._marks.masks[key]))
@@ -259,11 +242,16 @@ class QueryIndex:
             if owner in checked:
                 keep[at] = False
                 candidates[owner] = candidates.get(owner, 0) | mask
-        tried = self.counts.tried
         found: dict[int, int] = {}
         for owner, mask in candidates.items():
-            tried[owner] = tried.get(owner, 0) + mask.bit_count()
-            if held := self._plan(owner)(batch, mask):
+            self.counts.tried[owner] += mask.bit_count()
+            self.counts.candidates += mask.bit_count()
+            try:
+                held = self._plan(owner)(batch, mask)
+            except Exception as error:  # one query's trouble must not cost the others their matches
+                self.counts.errors[owner] = f"{type(error).__name__}: {error}"
+                continue
+            if held:
                 found[owner] = held
         self.counts.checks += batch.checks
         more = np.fromiter(found.keys(), np.uint32, len(found))
@@ -311,6 +299,14 @@ class IndexEngine:
         self.index = QueryIndex(analysis)
         self._owner: dict[int, int] = {}
         self._number = np.zeros(1024, np.int64)
+
+    @property
+    def counts(self) -> Counts:
+        """The index's counts, by number."""
+        counts, number = self.index.counts, self._number
+        tried = Counter({int(number[owner]): count for owner, count in counts.tried.items()})
+        errors = {int(number[owner]): reason for owner, reason in counts.errors.items()}
+        return Counts(counts.documents, counts.candidates, counts.checks, tried, errors)
 
     def add(self, number: int, query: Query) -> None:
         """Registers a query."""

@@ -7,19 +7,20 @@ dictionary. All share one counter, so that one array of masks serves them all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.match.lexicon import KeyCounter, Lexicon, Surfaces, WordTable, pack, split
-from tocsin.match.requirement import PRESENT
+from tocsin.match.requirement import PREFIX, PRESENT
 from tocsin.query.normal import NUMBERS, Key
 from tocsin.text import ANALYSES, STANDARD, Analysis
 
 U32 = npt.NDArray[np.uint32]
 I64 = npt.NDArray[np.int64]
 SURFACES = "surfaces"
+T = TypeVar("T")
 
 
 class Interner:
@@ -34,6 +35,8 @@ class Interner:
         """Fields that some query names, from 1 on; other fields are number 0."""
         self.special: dict[Key, int] = {}
         """Numbers, and fields that are present."""
+        self.prefixes: dict[str, dict[str, int]] = {}
+        """For each field ("": any), the prefixes that some query asks for."""
 
     @property
     def keys_end(self) -> int:
@@ -45,17 +48,22 @@ class Interner:
         return tuple(self._key(key) for key in keys)
 
     def _key(self, key: Key) -> int:
+        if key.analysis == PREFIX:
+            return self._number(self.prefixes.setdefault(key.field, {}), key.word)
         if key.analysis in (NUMBERS, PRESENT):
-            number = self.special.get(key)
-            if number is None:
-                number = self.special[key] = self.counter.next
-                self.counter.next += 1
-            return number
+            return self._number(self.special, key)
         lexicon = self.lexicons[key.analysis]
         words = lexicon.insert([key.word.encode()])
         if not key.field:
             return int(lexicon.bare_keys(words)[0])
         return int(lexicon.field_keys(words, self.field(key.field))[0])
+
+    def _number(self, known: dict[T, int], key: T) -> int:
+        number = known.get(key)
+        if number is None:
+            number = known[key] = self.counter.next
+            self.counter.next += 1
+        return number
 
     def field(self, name: str) -> int:
         """The number of a field that queries name."""
@@ -86,6 +94,7 @@ class Interner:
             "analysis": dict(self.analysis.fields),
             "fields": self.fields,
             "special": [[key.field, key.analysis, key.word, number] for key, number in self.special.items()],
+            "prefixes": self.prefixes,
             "next_key": self.counter.next,
         }
 
@@ -103,5 +112,6 @@ class Interner:
         assert isinstance(surfaces, Surfaces)
         self.surfaces = surfaces
         self.fields = dict(about["fields"])
+        self.prefixes = {field: dict(prefixes) for field, prefixes in about["prefixes"].items()}
         self.special = {Key(field, name, word): number for field, name, word, number in about["special"]}
         return self

@@ -19,8 +19,7 @@ other threads may go on marking while one inserts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import fields as dataclass_fields
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -40,7 +39,7 @@ _UNKNOWN_MIN = 1024
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The values of a batch: value v is buffer[starts[v]:ends[v]], of document docs[v] (0 to 63) and field fields[v].
+    """The values of a batch: value v is buffer[starts[v]:ends[v]], of document docs[v] (from 0) and field fields[v].
 
     The words of a value whose field number carries ONLY_SCOPED are not bare words (`id`, `source`). A value that is not
     ASCII must have been folded by the caller, with a space for every character that is no part of a word
@@ -52,13 +51,17 @@ class Texts:
     ends: I64
     docs: U8
     fields: U32
+    documents: int = field(init=False)  # all document numbers are below this
 
     def __post_init__(self) -> None:
-        for field in dataclass_fields(self):
-            object.__setattr__(self, field.name, frozen(getattr(self, field.name)))
+        for name in ("buffer", "starts", "ends", "docs", "fields"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+        object.__setattr__(self, "documents", int(self.docs.max(initial=0)) + 1)
         sizes = {self.starts.size, self.ends.size, self.docs.size, self.fields.size}
         if len(sizes) > 1:
             raise ValueError(f"starts, ends, docs and fields differ in length: {sorted(sizes)}")
+        if self.starts.size and (int(self.starts.min()) < 0 or int((self.ends - self.starts).min()) < 0):
+            raise ValueError("a value begins before the buffer or ends before it begins")
         last = int(self.ends.max(initial=0)) + PADDING
         if not last <= self.buffer.size < 1 << 32:
             raise ValueError(f"a buffer of {self.buffer.size} bytes: it must have {last}, padding included, and < 2^32")
@@ -283,11 +286,11 @@ class Lexicon(WordTable):
 
     def mark(self, texts: Texts, marks: Marks) -> None:
         """Mark the words of texts."""
-        kernels.mark_words(*_parts(texts), self._view, self._scope_view, *marks.to_fill())
+        kernels.mark_words(*_parts(texts), self._view, self._scope_view, *marks.to_fill(texts.documents))
 
     def mark_values(self, texts: Texts, marks: Marks) -> None:
         """Mark each value as one word; all must have been folded (keyword analysis)."""
-        kernels.mark_values(*_parts(texts), self._view, self._scope_view, *marks.to_fill())
+        kernels.mark_values(*_parts(texts), self._view, self._scope_view, *marks.to_fill(texts.documents))
 
     def occurrences(self, texts: Texts, chosen: int, *, flagged: bool = True) -> U32:
         """Rows (word, value, position) in the chosen documents (a mask), by word, then in reading order.
@@ -328,7 +331,12 @@ class Surfaces(WordTable):
         unknown = np.empty((3, _UNKNOWN_MIN), np.int64)
         while True:
             missing = kernels.mark_surfaces(
-                *_parts(texts), self._view, lexicon.view.records, lexicon.scopes, *marks.to_fill(), unknown
+                *_parts(texts),
+                self._view,
+                lexicon.view.records,
+                lexicon.scopes,
+                *marks.to_fill(texts.documents),
+                unknown,
             )
             if missing <= unknown.shape[1]:
                 break

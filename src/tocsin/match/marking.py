@@ -6,6 +6,7 @@ definition of a word). English text is looked up by surface form: a form is anal
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ from tocsin.match.requirement import PRESENT
 from tocsin.match.segments import Marks
 from tocsin.model import Document
 from tocsin.query.normal import NUMBERS, Key, number_word
-from tocsin.text import ENGLISH, KEYWORD, STANDARD, fold, spaced, values_of, words
+from tocsin.text import ENGLISH, KEYWORD, STANDARD, fold, spaced, texts, values_of, words
 
 UNSEEN_BY_BARE = ("id", "source", "time")
 
@@ -65,10 +66,14 @@ class Marker:
             self._mark_english(values[ENGLISH].texts(), marks)
         if interner.special:
             self._mark_special(documents, marks)
+        for field, prefixes in interner.prefixes.items():
+            lengths = sorted({len(prefix) for prefix in prefixes})
+            for doc, document in enumerate(documents):
+                held = self._words(document, field or None)
+                for number in _starts(held, prefixes, lengths):
+                    _mark_key(marks, number, doc)
 
-    def _values(
-        self, found: Sequence[object], name: str, field: int, doc: int, values: dict[str, Values]
-    ) -> None:
+    def _values(self, found: Sequence[object], name: str, field: int, doc: int, values: dict[str, Values]) -> None:
         analysis = self._interner.analysis.of(name)
         for value in found:
             if isinstance(value, str):
@@ -105,5 +110,22 @@ class Marker:
                 keys += [Key(name, NUMBERS, number_word(value)) for value in found if not isinstance(value, str)]
                 for key in keys:
                     if (number := special.get(key)) is not None:
-                        marks.masks[number] |= np.uint64(1 << doc)
-                        marks.touched[number >> 6] |= np.uint64(1 << (number & 63))
+                        _mark_key(marks, number, doc)
+
+    def _words(self, document: Document, field: str | None) -> set[str]:
+        return {word for value, _ in texts(document, field, self._interner.analysis) for word in value}
+
+
+def _mark_key(marks: Marks, number: int, doc: int) -> None:
+    marks.masks[number] |= np.uint64(1 << doc)
+    marks.touched[number >> 6] |= np.uint64(1 << (number & 63))
+
+
+def _starts(held: set[str], prefixes: dict[str, int], lengths: list[int]) -> set[int]:
+    """The prefixes that some word starts with: each is looked for in the words, or each start of a word in them."""
+    if len(prefixes) > len(held) * len(lengths):
+        found = (prefixes.get(word[:length]) for word in held for length in lengths)
+        return {number for number in found if number is not None}
+    ordered = sorted(held)
+    places = ((bisect_left(ordered, prefix), prefix, number) for prefix, number in prefixes.items())
+    return {number for at, prefix, number in places if at < len(ordered) and ordered[at].startswith(prefix)}

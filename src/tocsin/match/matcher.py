@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from tocsin.match.engine import Engine
+from tocsin.match.engine import Counts, Engine
 from tocsin.match.nested import NestedSubscriptions
 from tocsin.model import Document, Match, Subscription
 from tocsin.query.ast import nested
@@ -58,6 +58,11 @@ class Matcher:
     def knowledge_of(self, subscription: Subscription) -> Knowledge:
         """What this subscription's truth depends on now."""
         return self._nested.knowledge if self._nested and any(nested(subscription.query)) else self._knowledge
+
+    @property
+    def counts(self) -> Counts:
+        """What the engine has done, by the number of the subscription in `subscriptions`."""
+        return self._engine.counts
 
     def match(self, documents: Iterable[Document]) -> Iterator[Hit]:
         """The matches of a stream of documents."""

@@ -223,7 +223,12 @@ def _atom(hop: Hop, predicate: Predicate) -> AtomKey | None:
     is_attribute = steps[-1].axis is Axis.ATTRIBUTE if steps else hop.kind is Kind.ATTRIBUTE
     if not isinstance(test, Name) or test.local is None or test.uri is None or (not steps and hop.kind is Kind.TEXT):
         return None
-    return ("@" if is_attribute else "", test.clark), predicate.op, predicate.literal
+    literal = predicate.literal
+    if predicate.op != "=" and isinstance(literal, str):
+        literal = number_of(literal)  # order is always one of numbers
+    if literal != literal:
+        return None
+    return ("@" if is_attribute else "", test.clark), predicate.op, literal
 
 
 @dataclass(slots=True)
@@ -261,7 +266,7 @@ class Atoms:
         if number is None:
             number = self._free.pop() if self._free else len(self._numbers)
             self._numbers[key], self._keys[number], self._uses[number] = number, key, 0
-            self._table(key)[self._literal(key)] = number
+            self._table(key)[key[2]] = number
             self._places[key[0]] += 1
         self._uses[number] += 1
         return number
@@ -273,15 +278,11 @@ class Atoms:
             return
         key = self._keys.pop(number)
         del self._numbers[key], self._uses[number]
-        self._table(key).pop(self._literal(key), None)
+        del self._table(key)[key[2]]
         self._places[key[0]] -= 1
         if not self._places[key[0]]:
             del self._places[key[0]]
         self._free.append(number)
-
-    def _literal(self, key: AtomKey) -> str | float:
-        _, op, literal = key
-        return number_of(literal) if op != "=" and isinstance(literal, str) else literal
 
     def _table(self, key: AtomKey) -> dict[str | float, int]:
         place, op, literal = key

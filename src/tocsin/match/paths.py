@@ -428,8 +428,9 @@ class _Engine:
             if len(self._cache.pool) >= self._limits.cache_pool_max and self._fresh:
                 return self._run_stack(automaton, tape, slots, total)
             if len(self._cache.pool) < self._limits.cache_pool_max:
-                self._cache = _empty_cache(2 * len(self._cache.pool))
-            self._renew(automaton)
+                self._cache = _larger_cache(self._cache)
+            else:
+                self._renew(automaton)
 
     def _run_stack(
         self, automaton: Automaton, tape: tuple[Any, ...], slots: int, total: IntArray
@@ -468,3 +469,12 @@ def _empty_cache(pool: int) -> Cache:
     keys, targets = np.full(8 * sets, kernels.EMPTY, np.int64), np.zeros(8 * sets, np.int32)
     arrays = {name: np.zeros(sets, np.int64) for name in ("first", "active", "accepted", "seen")}
     return Cache(keys=keys, targets=targets, pool=np.zeros(pool, np.int32), counts=np.zeros(9, np.int64), **arrays)
+
+
+def _larger_cache(cache: Cache) -> Cache:
+    """Twice the room, with everything that is remembered."""
+    larger = _empty_cache(2 * len(cache.pool))
+    for name in ("first", "active", "accepted", "seen", "pool", "counts"):
+        getattr(larger, name)[: len(getattr(cache, name))] = getattr(cache, name)
+    kernels.rehash(cache.keys, cache.targets, larger.keys, larger.targets)
+    return larger

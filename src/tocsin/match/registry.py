@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.errors import QueryError, SnapshotError
+from tocsin.match.engine import Counts
 from tocsin.match.ids import Ids
-from tocsin.match.index import Counts, QueryIndex, is_plain
+from tocsin.match.index import QueryIndex, is_plain
 from tocsin.match.segments import Segment
 from tocsin.match.snapshot import ArrayFile, open_arrays, write_arrays
 from tocsin.model import Document
@@ -36,6 +37,8 @@ class Result:
 
     matches: list[tuple[int, str]]
     """(index of the document, id of the subscription), by document."""
+    errors: dict[str, str]
+    """Subscriptions that could not be evaluated, with the reason; the matches of others are complete."""
     counts: Counts
 
 
@@ -117,7 +120,8 @@ class Registry:
         owners, places = self.index.match(documents, knowledge)
         names = self.ids
         matches = [(place, names[owner]) for owner, place in zip(owners.tolist(), places.tolist(), strict=True)]
-        return Result(matches, self.index.counts)
+        errors = {names[owner]: reason for owner, reason in self.index.counts.errors.items()}
+        return Result(matches, errors, self.index.counts)
 
     # --- keeping -------------------------------------------------------------------------------
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tocsin.query.ast import And, Atom, Exists, Not, Or, Query, Words
+from tocsin.query.ast import And, Atom, Exists, Not, Or, Prefix, Query, Words
 from tocsin.query.normal import CLAUSES_MAX, Key, inward, keys_of
-from tocsin.text import Analysis, words
+from tocsin.text import Analysis, fold, words
 
 PRESENT = "present"  # the analysis of a key that says: the field is there
+PREFIX = "prefix"  # the analysis of a key that says: a word starts so
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ def exact_keys(atom: Atom, analysis: Analysis) -> tuple[Key, ...] | None:
     """The keys of which any one is all that the atom asks for; None if the atom asks for more than a key."""
     if isinstance(atom, Exists):
         return (Key(atom.field, PRESENT, ""),)
+    if isinstance(atom, Prefix):
+        return (Key(atom.field or "", PREFIX, fold(atom.text)),)
     if not isinstance(atom, Words):
         return None
     if any(sum(map(bool, words(atom.text, name))) > 1 for name in analysis.names(atom.field)):

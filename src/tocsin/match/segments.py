@@ -30,12 +30,12 @@ _A = TypeVar("_A", bound=npt.NDArray[Any])
 
 
 def frozen(array: _A) -> _A:
-    """The same memory, read only."""
+    """The same memory, read only: a plain array, also where it is mapped from a file."""
     if not array.flags.writeable:
-        return array
-    view = array.view()
+        return np.asarray(array)  # type: ignore[return-value]
+    view = array.view(np.ndarray)
     view.flags.writeable = False
-    return view
+    return view  # type: ignore[return-value]
 
 
 class Marks:
@@ -65,8 +65,10 @@ class Marks:
         self.touched[0] = 1
         self._collected = 0
 
-    def to_fill(self) -> tuple[U64, U64]:
-        """masks and touched, for a kernel that marks."""
+    def to_fill(self, documents: int) -> tuple[U64, U64]:
+        """masks and touched, for a kernel that marks so many documents."""
+        if documents > self.documents:
+            raise ValueError(f"{documents} documents to mark, but this batch has {self.documents}")
         self._collected = 0
         return self.masks, self.touched
 

@@ -673,41 +673,61 @@ def rest_present(a: Arrays, node: int, size: int, present: Bytes) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def add_occurring(a: Arrays, node: int, present: Bytes, words: Ints, queue: Ints, tail: int) -> int:
-    """Queues the children whose words occur; returns the queue's new end.
-
-    A table much longer than the document is not read: the document's words are looked up in it.
-    """
-    capacity = np.int64(a.nodes[node, CAPACITY])
-    if capacity > PROBE * len(words):
-        for word in words:
-            slot = find_child(a, node, word)
-            if slot != NONE:
-                queue[tail] = a.pool[slot]
+def probe_children(
+    a: Arrays, node: int, words: Ints, queue: Ints, tail: int, found: Ints, count: int
+) -> tuple[int, int]:
+    """Looks the document's words up among very many children."""
+    for word in words:
+        slot = find_child(a, node, word)
+        if slot != NONE:
+            child = a.pool[slot]
+            if child >= 0:
+                queue[tail] = child
                 tail += 1
-    else:
-        start = np.int64(a.nodes[node, BLOCK])
-        for index in range(start, start + capacity):  # without a branch: whether a word occurs cannot be foretold
-            queue[tail] = a.pool[index + capacity]
-            tail += present[a.pool[index]]
-    return tail
+            else:
+                found[count] = ~child
+                count += 1
+    return tail, count
+
+
+@njit(cache=True, nogil=True)
+def scan_children(
+    a: Arrays, node: int, present: Bytes, queue: Ints, tail: int, found: Ints, count: int
+) -> tuple[int, int]:
+    """Queues the children whose words occur, and takes the twigs among them.
+
+    Without a branch, since whether a word occurs cannot be foretold, and with unsigned numbers, which need no
+    test for being negative.
+    """
+    capacity, start = np.uint64(a.nodes[node, CAPACITY]), np.uint64(a.nodes[node, BLOCK])
+    end, taken = np.uint64(tail), np.uint64(count)
+    for index in range(start, start + capacity):
+        child = a.pool[index + capacity]
+        occurs = np.uint64(present[np.uint64(a.pool[index])])
+        twig = np.uint64(child < 0) & occurs
+        queue[end] = child
+        found[taken] = ~child
+        end += occurs - twig
+        taken += twig
+    return np.int64(end), np.int64(taken)
 
 
 @njit(cache=True, nogil=True)
 def fetch_ahead(a: Arrays, queue: Ints, begin: int, end: int, fetched: Ints) -> None:
     """Reads the next nodes, and where their children are, in loops so short that the processor waits for all at once."""
     for index in range(begin, end):
-        fetched[index - begin] = a.nodes[max(queue[index], 0), REST_SIZE]
+        fetched[index - begin] = a.nodes[queue[index], REST_SIZE]
     for index in range(begin, end):
         if fetched[index - begin] == 0:
-            fetched[index - begin] = a.pool[a.nodes[max(queue[index], 0), BLOCK]]
+            fetched[index - begin] = a.pool[a.nodes[queue[index], BLOCK]]
 
 
 @njit(cache=True, nogil=True)
 def filter_tries(a: Arrays, directory: int, present: Bytes, words: Ints, queue: Ints, found: Ints) -> int:
     """Writes the formulas whose words are all present to `found`; returns their number.
 
-    Breadth-first through the words that occur (§4), testing the Remainder of every leaf.
+    Breadth-first through the words that occur (§4), testing the Remainder of every leaf. Both buffers have one
+    place more than there are nodes and formulas.
     """
     fetched = np.empty(AHEAD, np.int32)
     count = 0
@@ -719,20 +739,20 @@ def filter_tries(a: Arrays, directory: int, present: Bytes, words: Ints, queue: 
             fetch_ahead(a, queue, head, ahead, fetched)
         node = np.int64(queue[head])
         head += 1
-        if node < 0:
-            found[count] = ~node
-            count += 1
-            continue
         size = np.int64(a.nodes[node, REST_SIZE])
-        if size == 0:
-            tail = add_occurring(a, node, present, words, queue, tail)
-        elif not rest_present(a, node, size, present):
-            continue
-        formula = first_query(a, node)
-        if a.nodes[node, HEAD] >= 0:
+        if size > 0:
+            if not rest_present(a, node, size, present):
+                continue
+        elif a.nodes[node, CAPACITY] > PROBE * len(words):
+            tail, count = probe_children(a, node, words, queue, tail, found, count)
+        else:
+            tail, count = scan_children(a, node, present, queue, tail, found, count)
+        formula = np.int64(a.nodes[node, HEAD])
+        if formula >= 0:
             found[count] = formula
             count += 1
             continue
+        formula = first_query(a, node)
         while formula != NONE:
             found[count] = formula
             count += 1

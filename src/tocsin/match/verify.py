@@ -8,15 +8,14 @@ remembers for each atom which documents it has been asked about and in which it 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from tocsin.model import Document
-from tocsin.query.ast import And, Atom, Near, Not, Or, Prefix, Query, Similar, Words
+from tocsin.query.ast import And, Atom, Near, Not, Or, Query, Similar, Words
 from tocsin.query.score import Statistics, Vector, cosine, word_counts
 from tocsin.query.semantics import Knowledge, holds
-from tocsin.text import Analysis, fold, has_words, texts, words
+from tocsin.text import Analysis, has_words, texts, words
 
 Plan = Callable[["Batch", int], int]
 """Of the documents in the mask, those in which a (part of a) query holds."""
@@ -32,7 +31,6 @@ class Reading:
         self.document = document
         self._knowledge = knowledge
         self._occurrences: dict[str, dict[str, list[int]]] = {}
-        self._sorted: dict[str, list[str]] = {}
         self._vectors: dict[str, Vector] = {}
 
     def fields(self, field: str | None, name: str) -> Iterable[str]:
@@ -55,15 +53,6 @@ class Reading:
                         places.append(at)
             known.pop("", None)
         return known
-
-    def has_prefix(self, field: str, start: str) -> bool:
-        """Does a word of the field start so?"""
-        ordered = self._sorted.get(field)
-        if ordered is None:
-            found = {word for value, _ in texts(self.document, field, self._knowledge.analysis) for word in value}
-            ordered = self._sorted[field] = sorted(found)
-        at = bisect_left(ordered, start)
-        return at < len(ordered) and ordered[at].startswith(start)
 
     def vector(self, field: str) -> Vector:
         """The weighted words of the field."""
@@ -182,11 +171,6 @@ def _test(atom: Atom, analysis: Analysis) -> Callable[[Reading, Knowledge], bool
                 for name, chain in chains
                 if chain
                 for one in reading.fields(field, name)
-            )
-        case Prefix(field, text):
-            start, names = fold(text), analysis.names(field)
-            return lambda reading, knowledge: any(
-                reading.has_prefix(one, start) for name in names for one in reading.fields(field, name)
             )
         case Similar():
             return _SimilarTest(atom, analysis)

@@ -115,7 +115,7 @@ class Store:
 
     def qualifying(self, directory: int, present: Bytes, words: Ints) -> Ints:
         """The formulas whose words are all present, in a buffer that the next call uses again."""
-        self._found = longer(self._found, self._formulas)
+        self._found = longer(self._found, self._formulas + 1)
         return self._found[: self._filter(directory, present, words)]
 
     def _filter(self, directory: int, present: Bytes, words: Ints) -> int:
@@ -171,7 +171,7 @@ class Forest(Store):
         kernels.remove_words(self._arrays, formula)
 
     def _filter(self, directory: int, present: Bytes, words: Ints) -> int:
-        self._queue = longer(self._queue, self.nodes + 2)
+        self._queue = longer(self._queue, self._rows + 2)
         return int(kernels.filter_tries(self._arrays, directory, present, words, self._queue, self._found))
 
     def _measure(self, formulas: Ints, sizes: Longs, directories: Ints) -> None:

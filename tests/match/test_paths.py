@@ -1,0 +1,319 @@
+"""The shared automaton: its states, its kernels against their twins, and the whole index against the oracle."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from tocsin.errors import DocumentError, QueryError
+from tocsin.markup import read_markup, split_records
+from tocsin.match import path_reference as reference
+from tocsin.match.path_reference import Selection, TreeFilter
+from tocsin.match.paths import Automaton, CacheLimits, PathIndex
+from tocsin.query.xpath import holds_xpath, parse_xpath
+from tocsin.query.xpath.routes import clauses_of, linear_paths, plain_path
+from tocsin.sim.markup import NAMESPACES, QueryShape, Tangle, infer_type, queries
+
+LABELS = st.sampled_from(["a", "b", "*", "$", "@x", "text()"])
+PLAIN = QueryShape(distinct=False)
+TINY = CacheLimits(cache_pool_first=256, cache_pool_max=256)
+
+
+@st.composite
+def linear(draw):
+    """Linear paths as queries have them: ε stands before another label, attributes and texts stand last."""
+    inner = draw(st.lists(st.sampled_from(["a", "b", "*"]), max_size=3))
+    labels = [*inner, draw(st.sampled_from(["a", "b", "*", "@x", "@*", "text()"]))]
+    return tuple(one for label in labels for one in (("$", label) if draw(st.booleans()) else (label,)))
+
+
+def tangled(tangle, count):
+    found = []
+    while len(found) < count:
+        text = tangle.query()
+        try:
+            found.append((text, parse_xpath(text, NAMESPACES)))
+        except QueryError:
+            continue
+    return found
+
+
+def filled(paths, kind=PathIndex, *arguments):
+    index = kind(*arguments)
+    for number, path in enumerate(paths):
+        index.add(number, path)
+    return index
+
+
+def found_by(index, document):
+    return list(index.match(document))
+
+
+# --- states ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("Y3")
+@given(st.lists(linear(), max_size=12), st.randoms(use_true_random=False), st.data())
+def test_states_are_the_distinct_prefixes_in_any_order_and_after_deletion(paths, shuffle, data):
+    keys = {" + ".join(("start", *prefix)) for prefix in reference.prefixes(paths)}
+    automaton = Automaton()
+    states, places = [], []
+    for number, path in enumerate(paths):
+        state, place = automaton.insert([path], [number])
+        states += state.tolist()
+        places += place.tolist()
+    assert set(automaton.states()) == keys
+    assert automaton.size == len(keys)
+    other = Automaton()
+    other.insert(shuffle.sample(paths, len(paths)), list(range(len(paths))))
+    assert other.states() == automaton.states()
+    gone = data.draw(st.sets(st.sampled_from(range(len(paths))))) if paths else set()
+    automaton.delete([states[one] for one in gone], [places[one] for one in gone])
+    left = [path for number, path in enumerate(paths) if number not in gone]
+    assert automaton.size == len(reference.prefixes(left))
+    again = Automaton()
+    again.insert(left, list(range(len(left))))
+    assert again.states() == automaton.states()
+
+
+def test_a_state_that_was_given_up_is_used_again():
+    automaton = Automaton()
+    for _ in range(5_000):
+        states, places = automaton.insert([("a", "$", "b"), ("a", "c")], [0, 1])
+        automaton.delete(states.tolist(), places.tolist())
+    assert automaton.size == 1
+    assert automaton.nbytes() < 100_000
+
+
+@given(st.lists(linear(), min_size=1, max_size=12), st.integers(0, 10**6))
+def test_both_kernels_find_the_paths_that_occur(paths, seed):
+    document = read_markup(Tangle(seed).document())
+    expected = reference.run_stack(paths, document)
+    for limits in (CacheLimits(), TINY):
+        index = PathIndex(limits)
+        index._used = len(paths)
+        index.automaton.insert(paths, list(range(len(paths))))
+        flags, _ = index._engine.run(index.automaton, document, len(paths), np.zeros(1, np.int32))
+        assert np.flatnonzero(flags).tolist() == expected
+        if limits is TINY:
+            tape = index._engine._tape(index.automaton.labels, document)
+            flags, _ = index._engine._run_stack(index.automaton, tape, len(paths), np.zeros(1, np.int32))
+            assert np.flatnonzero(flags).tolist() == expected
+
+
+# --- the index against the oracle ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("Y1", "Y2", "Y9")
+def test_index_inline_postponed_oracle_and_lxml_agree_on_tangled_queries():
+    matches = 0
+    for seed in range(25):
+        tangle = Tangle(seed)
+        texts = tangled(tangle, 60)
+        paths = [path for _, path in texts]
+        filters = [
+            filled(paths),
+            filled(paths, PathIndex, TINY),
+            filled(paths, TreeFilter, Selection.INLINE),
+            filled(paths, TreeFilter, Selection.POSTPONED),
+        ]
+        for _ in range(5):
+            text = tangle.document()
+            root, document = etree.fromstring(text), read_markup(text)
+            expected = [
+                number
+                for number, (query, _) in enumerate(texts)
+                if root.xpath(query.replace("<>", "!="), namespaces=NAMESPACES)
+            ]
+            matches += len(expected)
+            assert [number for number, path in enumerate(paths) if holds_xpath(path, document)] == expected
+            for one in filters:
+                assert found_by(one, document) == expected, (type(one), text)
+    assert matches > 1_000
+
+
+@given(st.integers(0, 10**6), st.data())
+def test_queries_come_and_go_in_any_order(seed, data):
+    tangle = Tangle(seed)
+    paths = [path for _, path in tangled(tangle, 12)]
+    documents = [read_markup(tangle.document()) for _ in range(2)]
+    index, alive = PathIndex(), set()
+    for number in data.draw(st.lists(st.integers(0, 11), max_size=25)):
+        if number in alive:
+            index.remove(number)
+            alive.remove(number)
+        else:
+            index.add(number, paths[number])
+            alive.add(number)
+    for document in documents:
+        assert found_by(index, document) == sorted(number for number in alive if holds_xpath(paths[number], document))
+    for number in sorted(alive):
+        index.remove(number)
+    assert index.states == 1
+    assert len(index) == len(index._atoms) == len(index._clauses) == 0
+
+
+@pytest.mark.row("Y2")
+@pytest.mark.parametrize(
+    ("query", "document", "holds"),
+    [
+        ("//a[b]/c", "<r><a><b/></a><a><c/></a></r>", False),
+        ("//a[b]/c", "<r><a><b/></a><a><c/><b/></a></r>", True),
+        ("//a[b][c]", "<r><a><b/></a><a><c/></a></r>", False),
+        ("//a[@x='1']/c[@y='1']", "<r><a x='1'><c y='2'/></a><a x='2'><c y='1'/></a></r>", False),
+        ("//a[@x='1']/c[@y='1']", "<r><a x='1'><c y='2'/><c y='1'/></a></r>", True),
+        ("//a[.//b/c]//d", "<a><b/><a><b><c/></b></a><d/></a>", True),
+        ("//a[b/c]//d", "<a><b/><a><b><c/></b></a><d/></a>", False),
+        ("//a[b]//a[c]/d", "<a><b/><a><d/></a><a><c/></a></a>", False),
+        ("//a[b]//a[c]/d", "<a><b/><a><c/><d/></a></a>", True),
+        ("//a[b and not(c)]", "<r><a><b/><c/></a><a/></r>", False),
+        ("//a[2][b]", "<r><a><b/></a><a/></r>", False),
+        ("//a[b][2]", "<r><a/><a><b/></a><a><b/></a></r>", True),
+    ],
+)
+def test_branches_are_joined_at_the_element_they_share(query, document, holds):
+    """Every linear path occurs in these documents: splitting alone (paper §2) would match them all."""
+    path, read = parse_xpath(query), read_markup(document)
+    chains = set(reference.chains(read))
+    assert bool(etree.fromstring(document).xpath(query)) == holds
+    if "not" not in query:
+        for clause in clauses_of(path):
+            assert all(any(reference.accepts(one, chain) for chain in chains) for one in linear_paths(clause))
+    for index in (filled([path]), filled([path], TreeFilter, Selection.INLINE)):
+        assert found_by(index, read) == ([0] if holds else [])
+
+
+def test_the_same_value_predicate_is_evaluated_once():
+    paths = [parse_xpath(f"//a[@x = 'v'][{number} != b]") for number in range(50)]
+    document = read_markup("<r>" + "<a x='w'><b>1</b></a>" * 20 + "</r>")
+    index = filled(paths)
+    assert found_by(index, document) == []
+    assert len(index._atoms) == 1
+    assert index.checked == 0  # dismissed by the atom
+    plain = filled([parse_xpath(f"//{'*/' * (n % 5)}a[@x = 'v']") for n in range(50)], TreeFilter, Selection.INLINE)
+    plain.match(document)
+    assert plain.work.checks <= 20
+
+
+def test_a_query_may_have_several_clauses():
+    path = parse_xpath("//*/descendant-or-self::*/descendant-or-self::b")
+    assert len(clauses_of(path)) > 2
+    index = filled([path])
+    assert found_by(index, read_markup("<a><b/></a>")) == [0]
+    assert found_by(index, read_markup("<a><c/></a>")) == []
+    with pytest.raises(QueryError, match="alternatives"):
+        clauses_of(parse_xpath("/" + "/".join(["descendant-or-self::*"] * 40)))
+
+
+def test_a_number_in_use_is_refused():
+    index = filled([parse_xpath("/a")])
+    with pytest.raises(ValueError, match="in use"):
+        index.add(0, parse_xpath("/b"))
+
+
+def test_plain_queries_have_the_same_linear_path_either_way():
+    for text in ("/a", "//a/*//b", "//*"):
+        path = parse_xpath(text)
+        assert (plain_path(path),) == linear_paths(clauses_of(path)[0])
+    assert plain_path(parse_xpath("a/b")) is None
+
+
+def test_unknown_names_are_not_kept():
+    index = filled([parse_xpath("//p:*", {"p": "u"}), parse_xpath("//a")])
+    index.match(read_markup("<r xmlns='u'>" + "".join(f"<n{n}/>" for n in range(500)) + "</r>"))
+    assert len(index.automaton.labels.elements) == 1
+
+
+def test_the_cache_grows_and_starts_again_without_changing_results():
+    kinds = [f"{a}{b}" for a in "abcdef" for b in "uvwxyz"]
+    paths = [parse_xpath(f"//{a}//{b}") for a in kinds for b in kinds[:6]]
+    documents = [
+        read_markup("".join(f"<{kind}>" for kind in order) + "".join(f"</{kind}>" for kind in reversed(order)))
+        for order in (np.random.default_rng(n).permutation(kinds).tolist() for n in range(12))
+    ]
+    large, small = filled(paths), filled(paths, PathIndex, CacheLimits(cache_pool_first=512, cache_pool_max=4_096))
+    for document in documents * 2:
+        expected = [number for number, path in enumerate(paths) if holds_xpath(path, document)]
+        assert found_by(large, document) == found_by(small, document) == expected
+
+
+def test_arrays_of_the_automaton_can_be_written_and_mapped(tmp_path):
+    paths = [parse_xpath(text) for text in ("/a/b", "//b", "/a/*/c", "//@x", "//c/text()")]
+    index = filled(paths)
+    document = read_markup("<a><b x='1'/><d><c>t</c></d></a>")
+    assert found_by(index, document) == [0, 1, 2, 3, 4]
+    arrays = index.automaton.to_arrays()
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    mapped = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in arrays}
+    again = Automaton.from_arrays(mapped, index.automaton.labels.names)
+    assert again.states() == index.automaton.states()
+    flags, _ = PathIndex()._engine.run(again, document, 5, np.zeros(1, np.int32))
+    assert flags.tolist() == [1] * 5
+    again.own()
+    again.insert([("z",)], [5])
+    assert again.size == index.states + 1
+
+
+# --- real documents --------------------------------------------------------------------------------------------------------------
+
+
+def real_documents(data_dir, each):
+    """Documents of every kind that we have, as (kind, bytes or text)."""
+    folder = data_dir / "xml"
+    for name in ("elife_jats_xml_350.tar.gz", "feeds_rss_atom.tar.gz"):
+        with tarfile.open(folder / name) as archive:
+            files = (one for one in archive if one.isfile() and not one.name.endswith((".txt", "LICENSE")))
+            for member in islice(files, 0, each * 7, 7):
+                yield name, archive.extractfile(member).read()
+    for name, path in [
+        ("dblp_dbvenues.xml.gz", "/dblp/*"),
+        ("xmark_auction_3.5MB.xml.gz", "/site/*/*"),
+        ("acl_originals/2021.eacl.xml.gz", "//paper"),
+    ]:
+        with gzip.open(folder / name) as file:
+            for record in islice(split_records(file, path), 0, each * 40, 40):
+                yield name, record.xml
+
+
+@pytest.mark.row("Y1", "Y2")
+def test_index_and_lxml_agree_on_real_documents(data_dir):
+    """Queries drawn from what the documents hold, with and without predicates and branches."""
+    compare_on_real_documents(data_dir, each=6, count=120)
+
+
+@pytest.mark.slow
+def test_index_and_lxml_agree_on_100_000_pairs_of_real_documents(data_dir):
+    assert compare_on_real_documents(data_dir, each=40, count=600) >= 100_000
+
+
+def compare_on_real_documents(data_dir, each, count):
+    groups = {}
+    for kind, data in real_documents(data_dir, each):
+        try:
+            groups.setdefault(kind, []).append((read_markup(data), data))
+        except DocumentError:
+            continue
+    pairs = matches = 0
+    for number, group in enumerate(groups.values()):
+        shape = QueryShape(depth_max=6, predicates=0.6, branches=0.5, distinct=False)
+        kinds = infer_type(document for document, _ in group)
+        texts = list(queries(kinds, count, number, shape)) + list(queries(kinds, count // 2, number, PLAIN))
+        texts = list(dict.fromkeys(texts))
+        compiled = [etree.XPath(text, namespaces=kinds.namespaces) for text in texts]
+        index = filled([parse_xpath(text, kinds.namespaces) for text in texts])
+        for document, data in group:
+            root = etree.fromstring(data if isinstance(data, bytes) else data.encode())
+            expected = [at for at, one in enumerate(compiled) if one(root)]
+            assert found_by(index, document) == expected
+            pairs += len(texts)
+            matches += len(expected)
+    assert matches > pairs / 50
+    return pairs
