@@ -90,16 +90,12 @@ def _zipf(rank_first: int, rank_last: int) -> FloatArray:
     return share
 
 
-def _draw(
-    rng: np.random.Generator, size: int | tuple[int, ...], rank_first: int, rank_last: int
-) -> IntArray:
+def _draw(rng: np.random.Generator, size: int | tuple[int, ...], rank_first: int, rank_last: int) -> IntArray:
     shares = _zipf(rank_first, rank_last)
     return (np.searchsorted(shares, rng.random(size), side="right") + rank_first).astype(np.int32)
 
 
-def _draw_distinct(
-    rng: np.random.Generator, words: IntArray, rank_first: int, rank_last: int
-) -> IntArray:
+def _draw_distinct(rng: np.random.Generator, words: IntArray, rank_first: int, rank_last: int) -> IntArray:
     """One row per query; words[i] distinct ranks, then zeros. A word drawn twice is drawn again."""
     width = int(words.max())
     ranks = _draw(rng, (words.size, width), rank_first, rank_last)
@@ -166,9 +162,7 @@ def _expected_distinct(share: FloatArray, words: int) -> float:
     return float((1.0 - (1.0 - share) ** words).sum())
 
 
-def document_ranks(
-    n: int, distinct_words: int, seed: int, *, total_words: int = 0
-) -> Iterator[IntArray]:
+def document_ranks(n: int, distinct_words: int, seed: int, *, total_words: int = 0) -> Iterator[IntArray]:
     """Documents as ranks in reading order, each with exactly distinct_words distinct ranks.
 
     Shorter ones are lengthened to total_words by repeating their own words at random.
@@ -191,19 +185,13 @@ def document_ranks(
         yield ranks
 
 
-def document_lines(
-    n: int, distinct_words: int, seed: int, *, total_words: int = 0
-) -> Iterator[str]:
+def document_lines(n: int, distinct_words: int, seed: int, *, total_words: int = 0) -> Iterator[str]:
     """Documents as text on one line each: sentences with capitals, commas and full stops."""
     spelling = vocabulary()
-    for number, ranks in enumerate(
-        document_ranks(n, distinct_words, seed, total_words=total_words)
-    ):
+    for number, ranks in enumerate(document_ranks(n, distinct_words, seed, total_words=total_words)):
         rng = np.random.default_rng([seed, _DOCUMENT_STREAM, distinct_words, number, 1])
         words = [spelling[rank] for rank in ranks.tolist()]
-        lengths = rng.integers(
-            SENTENCE_WORDS_MIN, SENTENCE_WORDS_MAX + 1, len(words) // SENTENCE_WORDS_MIN + 1
-        )
+        lengths = rng.integers(SENTENCE_WORDS_MIN, SENTENCE_WORDS_MAX + 1, len(words) // SENTENCE_WORDS_MIN + 1)
         start = 0
         for length in lengths.tolist():
             if start >= len(words):
@@ -232,9 +220,7 @@ def write_queries(path: Path, n: int, seed: int, *, dense: bool = False) -> None
     _write_lines(path, _query_lines(n, seed, dense=dense))
 
 
-def write_documents(
-    path: Path, n: int, distinct_words: int, seed: int, *, total_words: int = 0
-) -> None:
+def write_documents(path: Path, n: int, distinct_words: int, seed: int, *, total_words: int = 0) -> None:
     """One document per line, UTF-8."""
     _write_lines(path, document_lines(n, distinct_words, seed, total_words=total_words))
 
@@ -264,9 +250,7 @@ def main(arguments: list[str] | None = None) -> int:
         write_queries(chosen.folder / "queries.txt", chosen.queries, chosen.seed)
         written["queries"] = chosen.queries
     if chosen.dense_queries:
-        write_queries(
-            chosen.folder / "dense_queries.txt", chosen.dense_queries, chosen.seed, dense=True
-        )
+        write_queries(chosen.folder / "dense_queries.txt", chosen.dense_queries, chosen.seed, dense=True)
         written["dense_queries"] = chosen.dense_queries
     if chosen.documents:
         write_documents(

@@ -1,6 +1,7 @@
 import com.sun.management.OperatingSystemMXBean;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -15,17 +16,19 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import org.apache.lucene.analysis.Analyzer;
+import org.apache.lucene.analysis.CharArraySet;
+import org.apache.lucene.analysis.LowerCaseFilter;
 import org.apache.lucene.analysis.TokenStream;
 import org.apache.lucene.analysis.Tokenizer;
-import org.apache.lucene.analysis.LowerCaseFilter;
-import org.apache.lucene.analysis.CharArraySet;
 import org.apache.lucene.analysis.standard.StandardAnalyzer;
 import org.apache.lucene.analysis.tokenattributes.CharTermAttribute;
 import org.apache.lucene.analysis.util.CharTokenizer;
 import org.apache.lucene.document.Document;
 import org.apache.lucene.document.Field;
 import org.apache.lucene.document.FieldType;
+import org.apache.lucene.index.DirectoryReader;
 import org.apache.lucene.index.IndexOptions;
 import org.apache.lucene.index.IndexWriter;
 import org.apache.lucene.index.Term;
@@ -43,9 +46,7 @@ import org.apache.lucene.search.BooleanQuery;
 import org.apache.lucene.search.IndexSearcher;
 import org.apache.lucene.search.Query;
 import org.apache.lucene.search.TermQuery;
-import org.apache.lucene.store.ByteBuffersDirectory;
-import org.apache.lucene.store.Directory;
-import org.apache.lucene.store.MMapDirectory;
+import org.apache.lucene.util.Version;
 
 /**
  * How many documents a second does Lucene Monitor match against standing queries, on one thread?
@@ -67,6 +68,9 @@ public final class MonitorSpeed {
     WORDS_ONLY.setIndexOptions(IndexOptions.DOCS);
     WORDS_ONLY.freeze();
   }
+
+  private static final OperatingSystemMXBean SYSTEM =
+      (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
 
   private final Map<String, String> options;
   private final List<byte[]> documents;
@@ -98,9 +102,7 @@ public final class MonitorSpeed {
   }
 
   private String run() throws IOException {
-    if (options.getOrDefault("query-cache", "off").equals("off")) {
-      IndexSearcher.setDefaultQueryCache(null);
-    }
+    IndexSearcher.setDefaultQueryCache(null); // every document is new: nothing to remember
     IndexWriter[] writer = new IndexWriter[1];
     MonitorConfiguration configuration =
         new MonitorConfiguration() {
@@ -110,24 +112,23 @@ public final class MonitorSpeed {
             return writer[0];
           }
         };
-    configuration.setDirectoryProvider(this::directory, null);
     configuration.setQueryUpdateBufferSize(number("register-batch", 2_000));
     // a purge in the middle of a measurement would be an accident, not a property
-    configuration.setPurgeFrequency(1, java.util.concurrent.TimeUnit.DAYS);
+    configuration.setPurgeFrequency(1, TimeUnit.DAYS);
     monitor = new Monitor(analyzer, presearcher(), configuration);
 
     long heapBefore = heapUsed();
+    long cpu = SYSTEM.getProcessCpuTime();
     long started = System.nanoTime();
     monitor.register(this::readQueries);
     double registered = seconds(started);
+    double registeredCore = coreSeconds(cpu);
     started = System.nanoTime();
-    if (options.getOrDefault("merge", "on").equals("on")) {
-      writer[0].forceMerge(1);
-    }
+    writer[0].forceMerge(1);
     monitor.register(List.of()); // commits and lets readers see the merged index
     monitor.purgeCache();
     double merged = seconds(started);
-    int queries = monitor.getQueryCacheStats().queries();
+    int queries = monitor.getDisjunctCount();
     double heapPerQuery = (heapUsed() - heapBefore) / (double) Math.max(1, queries);
 
     List<String> cells = new ArrayList<>();
@@ -137,41 +138,40 @@ public final class MonitorSpeed {
     return String.format(
         Locale.ROOT,
         "{\"lucene\": \"%s\", \"java\": \"%s\", \"presearcher\": \"%s\", \"weights\": \"%s\","
-            + " \"analyzer\": \"%s\", \"clause\": \"%s\", \"directory\": \"%s\", \"queries\": %d,"
-            + " \"documents\": %d, \"registered_per_second\": %.0f, \"merge_seconds\": %.2f,"
+            + " \"analyzer\": \"%s\", \"clause\": \"%s\", \"queries\": %d,"
+            + " \"documents\": %d, \"registered_per_second\": %.0f,"
+            + " \"registered_per_core_second\": %.0f, \"merge_seconds\": %.2f,"
             + " \"segments\": %d, \"heap_bytes_per_query\": %.0f, \"cells\": [%s]}",
-        org.apache.lucene.util.Version.LATEST,
+        Version.LATEST,
         System.getProperty("java.vm.version"),
         options.getOrDefault("presearcher", "termfiltered"),
         options.getOrDefault("weights", "df"),
         options.getOrDefault("analyzer", "letters"),
         options.getOrDefault("clause", "must"),
-        options.getOrDefault("directory", "heap"),
         queries,
         documents.size(),
         queries / registered,
+        queries / registeredCore,
         merged,
         segments(writer[0]),
         heapPerQuery,
         String.join(", ", cells));
   }
 
-  /** Warm-up, then rounds of equal length; every round goes on where the last one stopped. */
+  /**
+   * Warm-up, then rounds of equal length; every round goes on where the last one stopped.
+   *
+   * <p>Helper threads may use all cores while warming up; the rounds have one core.
+   */
   private String cell(int batch) throws IOException {
-    double warmSeconds = number("warm-milliseconds", 5_000) / 1000.0;
-    double roundSeconds = number("round-milliseconds", 1_000) / 1000.0;
+    double roundCoreSeconds = number("round-core-milliseconds", 1_000) / 1000.0;
     int rounds = number("rounds", 5);
 
+    bind(options.get("all-cores"));
     String sample = sample(batch);
-    int next = 0;
-    long started = System.nanoTime();
-    long warmDocuments = 0;
-    while (seconds(started) < warmSeconds) {
-      next = matchFrom(next, batch);
-      warmDocuments += batch;
-    }
-    OperatingSystemMXBean system =
-        (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+    Warmth warmth = warm(batch);
+    int next = warmth.next;
+    boolean bound = bind(options.get("core"));
     double[] perSecond = new double[rounds];
     double[] perCoreSecond = new double[rounds];
     long timed = 0;
@@ -179,30 +179,88 @@ public final class MonitorSpeed {
     candidates = 0;
     for (int round = 0; round < rounds; round++) {
       long done = 0;
-      long cpu = system.getProcessCpuTime();
-      started = System.nanoTime();
+      long cpu = SYSTEM.getProcessCpuTime();
+      long started = System.nanoTime();
       do {
         next = matchFrom(next, batch);
         done += batch;
-      } while (seconds(started) < roundSeconds);
+      } while (coreSeconds(cpu) < roundCoreSeconds);
       perSecond[round] = done / seconds(started);
-      perCoreSecond[round] = done * 1e9 / Math.max(1, system.getProcessCpuTime() - cpu);
+      perCoreSecond[round] = done / coreSeconds(cpu);
       timed += done;
     }
     return String.format(
         Locale.ROOT,
-        "{\"batch\": %d, \"documents_per_second\": %.1f, \"documents_per_core_second\": %.1f,"
+        "{\"batch\": %d, \"one_core\": %b, \"documents_per_second\": %.1f,"
+            + " \"documents_per_core_second\": %.1f,"
             + " \"rounds_per_core_second\": %s, \"documents_timed\": %d, \"documents_warm\": %d,"
+            + " \"warm_core_seconds\": %.1f, \"warm\": %b,"
             + " \"matches_per_document\": %.4f, \"candidates_per_batch\": %.1f, %s}",
         batch,
+        bound,
         median(perSecond),
         median(perCoreSecond),
         list(perCoreSecond),
         timed,
-        warmDocuments,
+        warmth.documents,
+        warmth.coreSeconds,
+        warmth.steady,
         matches / (double) timed,
         candidates / (double) (timed / batch),
         sample);
+  }
+
+  private record Warmth(int next, long documents, double coreSeconds, boolean steady) {}
+
+  /**
+   * Matches until the rate no longer grows: three pieces of a core-second each, none of which is
+   * more than 5 % faster than the fastest before. The compiler is a matter of seconds here, and of
+   * a factor of three.
+   */
+  private Warmth warm(int batch) throws IOException {
+    double least = number("warm-core-seconds-min", 6);
+    double most = number("warm-core-seconds-max", 45);
+    int next = 0;
+    long documents = 0;
+    double before = 0;
+    int steady = 0;
+    long warmStarted = SYSTEM.getProcessCpuTime();
+    while (steady < 3 || coreSeconds(warmStarted) < least) {
+      if (coreSeconds(warmStarted) > most) {
+        return new Warmth(next, documents, coreSeconds(warmStarted), false);
+      }
+      long done = 0;
+      long cpu = SYSTEM.getProcessCpuTime();
+      do {
+        next = matchFrom(next, batch);
+        done += batch;
+      } while (coreSeconds(cpu) < 1);
+      double rate = done / coreSeconds(cpu);
+      steady = rate > 1.05 * before ? 0 : steady + 1;
+      before = Math.max(before, rate);
+      documents += done;
+    }
+    return new Warmth(next, documents, coreSeconds(warmStarted), true);
+  }
+
+  /** Restricts every thread of this JVM to these cores; false where that cannot be done. */
+  private static boolean bind(String cores) {
+    if (cores == null) {
+      return false;
+    }
+    String self = Long.toString(ProcessHandle.current().pid());
+    try {
+      Process change =
+          new ProcessBuilder("taskset", "-a", "-p", "-c", cores, self)
+              .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+              .redirectError(ProcessBuilder.Redirect.DISCARD)
+              .start();
+      return change.waitFor() == 0;
+    } catch (IOException missing) {
+      return false;
+    } catch (InterruptedException stopped) {
+      throw new IllegalStateException(stopped);
+    }
   }
 
   /** UTF-8 bytes in, matches out; documents are taken in a circle. */
@@ -318,13 +376,6 @@ public final class MonitorSpeed {
     };
   }
 
-  private Directory directory() throws IOException {
-    if (options.getOrDefault("directory", "heap").equals("mmap")) {
-      return new MMapDirectory(Files.createTempDirectory("monitor"));
-    }
-    return new ByteBuffersDirectory();
-  }
-
   private Iterator<MonitorQuery> readQueries() {
     BooleanClause.Occur occur =
         options.getOrDefault("clause", "must").equals("filter")
@@ -350,13 +401,13 @@ public final class MonitorSpeed {
               lines.close();
             }
           } catch (IOException broken) {
-            throw new java.io.UncheckedIOException(broken);
+            throw new UncheckedIOException(broken);
           }
           return query;
         }
       };
     } catch (IOException broken) {
-      throw new java.io.UncheckedIOException(broken);
+      throw new UncheckedIOException(broken);
     }
   }
 
@@ -383,8 +434,7 @@ public final class MonitorSpeed {
   }
 
   private static int segments(IndexWriter writer) throws IOException {
-    try (org.apache.lucene.index.DirectoryReader reader =
-        org.apache.lucene.index.DirectoryReader.open(writer)) {
+    try (DirectoryReader reader = DirectoryReader.open(writer)) {
       return reader.leaves().size();
     }
   }
@@ -396,6 +446,11 @@ public final class MonitorSpeed {
 
   private static double seconds(long started) {
     return (System.nanoTime() - started) / 1e9;
+  }
+
+  /** Processor time of all threads of this JVM, its collector and compiler included. */
+  private static double coreSeconds(long cpuStarted) {
+    return Math.max(1, SYSTEM.getProcessCpuTime() - cpuStarted) / 1e9;
   }
 
   private static long heapUsed() {

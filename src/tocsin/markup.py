@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -134,6 +134,8 @@ def read_markup(source: bytes | str, limits: MarkupLimits = LIMITS) -> Markup:
     try:
         etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
+        if "Excessive depth" in str(error.msg):
+            return _by_events(data, limits)  # which stops earlier, and says so
         _refuse(str(error.msg), error.lineno or 1)
     _check_log(parser)
     return _scanned(data, limits) or _by_events(data, limits)
@@ -156,12 +158,12 @@ _BLANKS = str.maketrans("\t\n\r", "   ")
 
 
 def _scanned(data: bytes, limits: MarkupLimits) -> Markup | None:
-    tags, values = data.count(b"<"), data.count(b"=")
+    size = len(data)  # '<a>' is an event, '<a>x' has a piece, ' a=""' is an attribute; memory never written costs nothing
     found = kernels.Scan(
-        tape=np.empty(2 * tags, np.int32),
-        marks=np.empty(2 * tags, np.int32),
-        piece=np.empty((2 * tags, 3), np.int32),
-        attribute=np.empty((values, 4), np.int32),
+        tape=np.empty(size // 2 + 2, np.int32),
+        marks=np.empty(size // 2 + 2, np.int32),
+        piece=np.empty((size // 3 + 2, 3), np.int32),
+        attribute=np.empty((size // 5 + 2, 4), np.int32),
         name=np.empty((_NAMES_MAX, 3), np.int32),
         table=np.full(4 * _NAMES_MAX, -1, np.int32),
         scope=np.zeros(_SCOPES_MAX, np.int32),
@@ -247,7 +249,7 @@ def _unescape(text: str) -> str:
 def _by_events(data: bytes, limits: MarkupLimits) -> Markup:
     """The definition that the scan is tested against: libxml2's own events, one Python call each."""
     target = _Tape(limits)
-    parser = _parser(target)
+    parser = _parser(target, predefined=True)
     try:
         etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
@@ -258,13 +260,14 @@ def _by_events(data: bytes, limits: MarkupLimits) -> Markup:
     return target.markup()
 
 
-def _parser(target: object | None = None) -> etree.XMLParser:
+def _parser(target: object, predefined: bool = False) -> etree.XMLParser:
     """libxml2 with nothing switched on; `huge_tree` only moves its depth limit above ours.
 
-    Since no document that comes here declares entities, only the five predefined ones can be resolved.
+    Values of attributes are right only if the predefined entities are resolved; there are no others by then.
     """
+    resolve: Any = "internal" if predefined else False
     return etree.XMLParser(
-        target=target, encoding="utf-8", resolve_entities="internal", no_network=True, load_dtd=False, huge_tree=True
+        target=target, encoding="utf-8", resolve_entities=resolve, no_network=True, load_dtd=False, huge_tree=True
     )
 
 
@@ -409,16 +412,18 @@ def _utf8(source: bytes | str, limits: MarkupLimits) -> bytes:
 def _recoded(data: bytes) -> bytes:
     """The bytes as UTF-8; XML 1.0 §4.3.3 and appendix F say which encoding they are in."""
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "")
-    declared = _DECLARED.match(data)
+    declared = _DECLARED.match(data.removeprefix(b"\xef\xbb\xbf"))
     if not encoding:
         encoding = declared[1].decode("ascii") if declared else "utf-8"
         if encoding.lower().replace("-", "").startswith(("utf16", "utf32")):
             raise DocumentError(f"line 1: the encoding {encoding} is declared, but the bytes are not in it")
+        if not _KNOWN.fullmatch(encoding):
+            raise DocumentError(f"line 1: the encoding {encoding!r} is not known")
     elif encoding == "utf-8-sig" and declared and declared[1].lower() not in (b"utf-8", b"utf8"):
         name = declared[1].decode("ascii")
         raise DocumentError(f"line 1: the encoding {name} is declared, but the byte order mark says UTF-8")
-    if not encoding.startswith("utf-8") and not _KNOWN.fullmatch(encoding):
-        raise DocumentError(f"line 1: the encoding {encoding!r} is not known")
+    if encoding.lower() in ("utf-8", "utf8", "utf-8-sig", "us-ascii", "ascii"):
+        return data.removeprefix(b"\xef\xbb\xbf")  # libxml2 finds bytes that are not UTF-8
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -426,7 +431,7 @@ def _recoded(data: bytes) -> bytes:
         raise DocumentError(f"line {line}: the bytes are not in the encoding {encoding}: {error.reason}") from None
     except LookupError:
         raise DocumentError(f"line 1: the encoding {encoding!r} is not known") from None
-    return data.removeprefix(b"\xef\xbb\xbf") if encoding.lower().startswith("utf-8") else text.encode()
+    return text.removeprefix("\ufeff").encode()
 
 
 # --- prolog ------------------------------------------------------------------------------------------------------------
@@ -521,20 +526,27 @@ def split_records(file: BinaryIO, record_path: str, limits: MarkupLimits = LIMIT
     parser = etree.XMLPullParser(("start", "end"), resolve_entities=False, no_network=True, huge_tree=True)
     splitter = _Splitter(record_path, limits)
     first = True
-    try:
-        while chunk := file.read(CHUNK_BYTES):
-            if first:
-                _check_prolog(_prolog(file, chunk))
-                first = False
-            parser.feed(chunk)
-            yield from splitter.take(parser, len(chunk))
-        parser.close()
-        yield from splitter.take(parser, 0)
-    except etree.XMLSyntaxError as error:
-        _refuse(str(error.msg), error.lineno or 1)
+    mistake: etree.XMLSyntaxError | None = None
+    while mistake is None:
+        chunk = file.read(CHUNK_BYTES)
+        if first:
+            _check_prolog(_prolog(chunk))
+            first = False
+        try:
+            if chunk:
+                parser.feed(chunk)
+            else:
+                parser.close()
+        except etree.XMLSyntaxError as error:
+            mistake = error
+        yield from splitter.take(parser, len(chunk))  # also those before a mistake
+        if not chunk:
+            break
+    if mistake is not None:
+        _refuse(str(mistake.msg), mistake.lineno or 1)
 
 
-def _prolog(file: BinaryIO, chunk: bytes) -> bytes:
+def _prolog(chunk: bytes) -> bytes:
     """The first chunk as UTF-8, as far as it can be decoded: the prolog is in it."""
     mark = next((name for start, name in _MARKS if chunk.startswith(start)), "utf-8")
     return chunk if mark.startswith("utf-8") else chunk.decode(mark, errors="ignore").encode()

@@ -3,7 +3,8 @@
 It takes UTF-8 without an internal DTD subset, so that finding names, values and texts is a matter of delimiters. It
 resolves nothing: names are numbered by their bytes and the namespace *scope* they stand in (a scope is opened by an
 element that declares a prefix), values and texts are places in the bytes. What would need more than that (very many
-names or scopes) gives UNSURE, and the document is read by events instead.
+names or scopes) gives UNSURE, and the document is read by events instead. It never reads past the end, whatever it is
+given.
 """
 
 from __future__ import annotations
@@ -99,22 +100,22 @@ def _start_tag(data, at, scope, attribute, scopes, declared, counts):
 
     Gives that place and the scope of the element; the scope is -1 if there are too many.
     """
-    outer = scope
+    outer, size = scope, data.shape[0]
     while True:
-        while _is_space(data[at]):
+        while at < size and _is_space(data[at]):
             at += 1
-        if data[at] == 62 or data[at] == 47:
+        if at >= size or data[at] == 62 or data[at] == 47:
             return at, scope
         start = at
-        while not (_is_space(data[at]) or data[at] == 61):
+        while at < size and not (_is_space(data[at]) or data[at] == 61):
             at += 1
         end = at
-        while data[at] != 34 and data[at] != 39:
+        while at < size and data[at] != 34 and data[at] != 39:
             at += 1
-        quote = data[at]
         value = at + 1
+        quote = data[at] if at < size else 0
         at = value
-        while data[at] != quote:
+        while at < size and data[at] != quote:
             at += 1
         if _is_declaration(data, start, end):
             if scope == outer:
@@ -141,7 +142,7 @@ def _start_tag(data, at, scope, attribute, scopes, declared, counts):
 def _doctype(data, at):
     """The place after a DOCTYPE, which has no internal subset."""
     quote = 0
-    while data[at] != 62 or quote != 0:
+    while at < data.shape[0] and (data[at] != 62 or quote != 0):
         if quote == 0 and (data[at] == 34 or data[at] == 39):
             quote = data[at]
         elif data[at] == quote:
@@ -164,9 +165,11 @@ def scan(data, tape, marks, piece, attribute, name, table, scopes, declared, sta
                 piece[pieces, 0], piece[pieces, 1], piece[pieces, 2] = start, at, 0
                 pieces += 1
             continue
+        if at + 2 >= size:
+            return UNSURE
         kind = data[at + 1]
         if kind == 47:
-            while data[at] != 62:
+            while at < size and data[at] != 62:
                 at += 1
             at += 1
             depth -= 1
@@ -190,11 +193,11 @@ def scan(data, tape, marks, piece, attribute, name, table, scopes, declared, sta
         else:
             start = at + 1
             at = start
-            while not (_is_space(data[at]) or data[at] == 47 or data[at] == 62):
+            while at < size and not (_is_space(data[at]) or data[at] == 47 or data[at] == 62):
                 at += 1
             end, first = at, counts[ATTRIBUTES]
             at, scope = _start_tag(data, at, np.int64(stack[depth]), attribute, scopes, declared, counts)
-            if scope < 0:
+            if scope < 0 or at >= size:
                 return UNSURE
             number = _number(data, start, end, scope, name, table, counts)
             if number < 0:

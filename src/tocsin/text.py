@@ -18,8 +18,12 @@ import Stemmer
 from tocsin.errors import SettingError
 from tocsin.model import Document, Value
 
+SHORT, LONG = 256, 16_384  # characters
 STANDARD, ENGLISH, KEYWORD = "standard", "english", "keyword"
 ANALYSES = (STANDARD, ENGLISH, KEYWORD)
+
+UNSEEN_BY_BARE = ("id", "source", "time")
+"""What can be named in queries like a field, but is not looked into by bare words."""
 
 STOP_WORDS = frozenset(
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these "
@@ -65,13 +69,23 @@ def _stem(word: str) -> str:
     return "" if word in STOP_WORDS else str(_stemmer.stemWord(word))
 
 
-@lru_cache(maxsize=4_096)
 def words(text: str, analysis: str = STANDARD) -> tuple[str, ...]:
     """The words of one value, by position; "" where the analysis dropped a word."""
+    if len(text) <= SHORT:
+        return _short_words(text, analysis)
+    return _long_words(text, analysis) if len(text) <= LONG else _words(text, analysis)
+
+
+def _words(text: str, analysis: str) -> tuple[str, ...]:
     if analysis == KEYWORD:
         return (fold(text),) if text else ()
     found = spaced(text).split()
     return tuple(map(_stem, found)) if analysis == ENGLISH else tuple(found)
+
+
+# Many queries ask about the same document in turn: the words of its texts are remembered, those of few long ones.
+_short_words = lru_cache(maxsize=4_096)(_words)
+_long_words = lru_cache(maxsize=16)(_words)
 
 
 def has_words(text: str, analysis: str) -> bool:
@@ -92,6 +106,8 @@ class Analysis:
 
     def __post_init__(self) -> None:
         for name, analysis in self.fields.items():
+            if not is_field_name(name):
+                raise SettingError(f"{name!r} is no field name: a letter, then letters, digits, '_', '-' and '.'")
             if analysis not in ANALYSES:
                 raise SettingError(f"unknown analysis {analysis!r} for field {name!r}: one of {', '.join(ANALYSES)}")
             if name in ("id", "source") and analysis != KEYWORD:
@@ -105,7 +121,8 @@ class Analysis:
         """The analyses under which a query on this field (None: on any field) is read."""
         if field is not None:
             return (self.of(field),)
-        return (STANDARD, *sorted(set(self.fields.values()) - {STANDARD}))
+        found = {analysis for name, analysis in self.fields.items() if name not in UNSEEN_BY_BARE}
+        return (STANDARD, *sorted(found - {STANDARD}))
 
     @staticmethod
     def parse(pairs: Iterable[str]) -> Analysis:

@@ -58,7 +58,10 @@ def pairs(lines: list[Any]) -> list[tuple[str, str]]:
 def test_matches_come_in_document_order_then_by_subscription_id(write, run) -> None:
     documents = write("docs.jsonl", *DOCUMENTS)
     subscriptions = write(
-        "subs.jsonl", {"id": "é", "query": "year > 2000"}, {"id": "Z", "query": "author:Bob"}, {"id": "a", "query": "p2p"}
+        "subs.jsonl",
+        {"id": "é", "query": "year > 2000"},
+        {"id": "Z", "query": "author:Bob"},
+        {"id": "a", "query": "p2p"},
     )
     status, lines, messages = run("match", "-s", subscriptions, "-d", documents)
     assert (status, messages) == (0, "")
@@ -74,7 +77,9 @@ def test_a_nested_match_stands_at_the_document_that_caused_it(write, run) -> Non
         {"id": "new", "title": "plain"},
     )
     subscriptions = write(
-        "subs.jsonl", {"id": "nested", "query": "author:IN:(networks AND author:Bob)"}, {"id": "all", "query": "NOT zzz"}
+        "subs.jsonl",
+        {"id": "nested", "query": "author:IN:(networks AND author:Bob)"},
+        {"id": "all", "query": "NOT zzz"},
     )
     _, lines, _ = run("match", "-s", subscriptions, "-d", documents)
     assert pairs(lines) == [

@@ -186,7 +186,7 @@ def test_match_masks_finds_the_clauses_whose_keys_all_occur(
     count = kernels.match_masks(keys, masks, postings, entries, found)
     owners, owner_masks = np.empty(len(clauses), np.uint32), np.empty(len(clauses), np.uint64)
     total = kernels.expand_owners(
-        frozen(entries[:count]), frozen(found[:count]), owner, shared, bit_set(set()), owners, owner_masks
+        frozen(entries[:count]), frozen(found[:count]), owner, shared, bit_set(set()), 0, owners, owner_masks
     )
     answer = dict(zip(owners[:total].tolist(), owner_masks[:total].tolist(), strict=True))
     assert total == len(answer)
@@ -202,7 +202,7 @@ def test_match_one_finds_the_clauses_of_one_document(clauses: list[list[int]], p
     count = kernels.match_one(keys, frozen(touched), postings, entries)
     owners, masks = np.empty(len(clauses), np.uint32), np.empty(len(clauses), np.uint64)
     ones = frozen(np.ones(count, np.uint64))
-    total = kernels.expand_owners(frozen(entries[:count]), ones, owner, shared, bit_set(set()), owners, masks)
+    total = kernels.expand_owners(frozen(entries[:count]), ones, owner, shared, bit_set(set()), 0, owners, masks)
     assert sorted(owners[:total].tolist()) == reference.match_one(clauses, present)
 
 
@@ -220,14 +220,18 @@ def test_match_chains_sees_only_the_clauses_of_its_snapshot(
     assert answer == reference.match_chains(clauses, marks, batch, seen)
 
 
-@given(st.lists(st.integers(1, 2**64 - 1), max_size=20))
-def test_expand_pairs_names_each_bit(masks: list[int]) -> None:
-    owners = [7 * number for number in range(len(masks))]
-    room = sum(mask.bit_count() for mask in masks)
-    pair_owner, pair_doc = np.empty(room, np.uint32), np.empty(room, np.uint8)
-    assert kernels.expand_pairs(u32(owners), frozen(np.array(masks, np.uint64)), pair_owner, pair_doc) == room
-    pairs = list(zip(pair_owner.tolist(), pair_doc.tolist(), strict=True))
-    assert pairs == reference.expand_pairs(zip(owners, masks, strict=True))
+@given(st.lists(st.tuples(st.integers(0, 2**31 - 1) | st.integers(0, 9), st.integers(0, 2**64 - 1)), max_size=20))
+def test_owners_are_ordered_and_pairs_name_each_bit(found: list[tuple[int, int]]) -> None:
+    owners, masks = u32([owner for owner, _ in found]), np.array([mask for _, mask in found], np.uint64)
+    room = sum(mask.bit_count() for _, mask in found)
+    pair_owner, pair_doc, bounds = np.empty(room, np.uint32), np.empty(room, np.uint8), np.zeros(65, np.int64)
+    kernels.expand_pairs(owners, frozen(masks), bounds, pair_owner, pair_doc)
+    assert list(zip(pair_owner.tolist(), pair_doc.tolist(), strict=True)) == reference.expand_pairs(found)
+    assert bounds.tolist() == [sum(doc < at for doc in pair_doc.tolist()) for at in range(65)]
+    owners = owners.copy()
+    count = kernels.order_owners(owners, masks, np.empty_like(owners), np.empty_like(masks))
+    ordered = list(zip(owners[:count].tolist(), masks[:count].tolist(), strict=True))
+    assert ordered == reference.order_owners(found)
 
 
 def test_postings_longer_than_a_chunk_are_matched_in_pieces() -> None:
@@ -287,7 +291,7 @@ def test_written_postings_read_back(clauses: list[list[int]], dead: set[int]) ->
     owners, masks = np.empty(len(ids), np.uint32), np.empty(len(ids), np.uint64)
     ones = frozen(np.ones(len(entries), np.uint64))
     numbers = u32(range(len(entries)))
-    total = kernels.expand_owners(numbers, ones, owner, shared, bit_set(dead), owners, masks)
+    total = kernels.expand_owners(numbers, ones, owner, shared, bit_set(dead), 0, owners, masks)
     expected = reference.expand_owners(found, [owned for _, owned in entries], dead)
     assert owners[:total].tolist() == [one for one, _ in expected]
     first, keys, read_ids = np.empty(99, np.int64), np.empty(999, np.uint32), np.empty(99, np.uint32)
@@ -338,7 +342,7 @@ def test_volume_of_random_clauses_and_documents(seed: int) -> None:
         count = kernels.match_masks(keys, masks, postings, entries, found)
         owners, masks_found = np.empty(len(ids), np.uint32), np.empty(len(ids), np.uint64)
         total = kernels.expand_owners(
-            frozen(entries[:count]), frozen(found[:count]), owner, shared, bit_set(set()), owners, masks_found
+            frozen(entries[:count]), frozen(found[:count]), owner, shared, bit_set(set()), 0, owners, masks_found
         )
         expected = reference.match_masks(clauses, marks, batch)
         assert dict(zip(owners[:total].tolist(), masks_found[:total].tolist(), strict=True)) == expected

@@ -202,6 +202,16 @@ def test_the_same_value_predicate_is_evaluated_once():
     assert plain.work.checks <= 20
 
 
+def test_a_literal_may_be_a_string_or_a_number():
+    texts = ["//a[@x >= '2']", "//a[@x >= 2]", "//a[@x = '2']", "//a[@x = 2]", "//a[@x < 'y']", "//a[2 <= @x]"]
+    index = filled([parse_xpath(text) for text in texts])
+    assert found_by(index, read_markup("<a x='2'/>")) == [0, 1, 2, 3, 5]
+    assert found_by(index, read_markup("<a x='2.0'/>")) == [0, 1, 3, 5]
+    for number in (0, 2, 4):
+        index.remove(number)
+    assert found_by(index, read_markup("<a x='2'/>")) == [1, 3, 5]
+
+
 def test_a_query_may_have_several_clauses():
     path = parse_xpath("//*/descendant-or-self::*/descendant-or-self::b")
     assert len(clauses_of(path)) > 2

@@ -47,30 +47,33 @@ def runs(text: str) -> list[str]:
 # --- joining atoms ---------------------------------------------------------------------------------------------------
 
 
-def conjunctions(parts: st.SearchStrategy[Query]) -> st.SearchStrategy[Query]:
-    """AND as the parser builds it: at least two parts, none of them an AND."""
-    inner = parts.filter(lambda part: not isinstance(part, And))
-    return st.lists(inner, min_size=2, max_size=4).map(lambda found: And(tuple(found)))
-
-
-def disjunctions(parts: st.SearchStrategy[Query]) -> st.SearchStrategy[Query]:
-    """OR as the parser builds it: at least two parts, none of them an OR."""
-    inner = parts.filter(lambda part: not isinstance(part, Or))
-    return st.lists(inner, min_size=2, max_size=4).map(lambda found: Or(tuple(found)))
-
-
+@st.composite
 def joined(
-    atoms: st.SearchStrategy[Query], nests: st.SearchStrategy[tuple[str, str]] | None = None, most: int = 12
-) -> st.SearchStrategy[Query]:
-    """Trees over these atoms; `nests` are the (field, source) pairs of nested queries, if any."""
+    draw: st.DrawFn,
+    atoms: st.SearchStrategy[Query],
+    nests: st.SearchStrategy[tuple[str, str]] | None = None,
+    most: int = 12,
+) -> Query:
+    """Trees of at most so many atoms, as the parser builds them: no AND inside an AND, no OR inside an OR.
 
-    def grow(parts: st.SearchStrategy[Query]) -> st.SearchStrategy[Query]:
-        kinds = [parts.map(Not), conjunctions(parts), disjunctions(parts)]
-        if nests is not None:
-            kinds.append(st.builds(lambda names, part: In(names[0], names[1], part), nests, parts))
-        return st.one_of(kinds)
+    `nests` are the (field, source) pairs of nested queries, if there may be any.
+    """
+    kinds = st.sampled_from(["atom", "not", "and", "or"] + ["in"] * (nests is not None))
 
-    return st.recursive(atoms, grow, max_leaves=most)
+    def grow(leaves: int, depth: int, above: str = "") -> Query:
+        kind = draw(kinds) if depth else "atom"
+        if kind == "not":
+            return Not(grow(leaves, depth - 1))
+        if kind == "in" and nests is not None:
+            field, source = draw(nests)
+            return In(field, source, grow(leaves, depth - 1))
+        if kind in ("and", "or") and kind != above and leaves > 1:
+            count = draw(st.integers(2, min(4, leaves)))
+            parts = tuple(grow(leaves // count, depth - 1, kind) for _ in range(count))
+            return And(parts) if kind == "and" else Or(parts)
+        return draw(atoms)
+
+    return grow(most, 6)
 
 
 # --- bounds: numbers and dates, with their moments from datetime -----------------------------------------------------

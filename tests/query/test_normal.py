@@ -162,7 +162,7 @@ def test_no_wide_query_makes_the_clauses_blow_up(text):
 def test_no_deep_query_makes_the_clauses_blow_up(levels):
     """Parts that contradict each other keep the clauses few, so the cap alone does not bound the work."""
     query = deep(levels)
-    assert steps(lambda: clauses(query), budget=300_000) > 0
+    assert steps(lambda: clauses(query), budget=3_000_000) > 0
 
 
 # --- where a query can wait ------------------------------------------------------------------------------------------

@@ -321,6 +321,11 @@ def test_a_range_looks_at_numbers_or_dates_and_a_document_without_the_field_does
         ("time:{2004-05-30 TO 2004-06-01}", [False, True, True, True, False]),
         ('time >= "2004-05-31T12:00:00+02:00"', [False, False, True, True, True]),
         ('time > "2004-05-31 10:00:00"', [False, False, False, True, True]),
+        (
+            "time:[2004-05-31T10:00:00Z TO 2004-05-31]",
+            [False, False, True, True, False],
+        ),  # not reversed: until midnight
+        ("time:[2004-05-31 TO 2004-05-31T10:00:00Z]", [False, True, True, False, False]),
     ],
 )
 def test_a_day_as_a_bound_means_that_whole_day_and_no_offset_means_utc(text, expected):

@@ -23,7 +23,7 @@ from tocsin.match.engine import Counts
 from tocsin.match.intern import Interner
 from tocsin.match.marking import Marker
 from tocsin.match.requirement import exact_keys, requirements
-from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, Segment, has_bits, merge, pairs
+from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, Segment, merge, pairs
 from tocsin.match.verify import Batch, Plan, Planner
 from tocsin.model import Document
 from tocsin.query.ast import Atom, Query, atoms
@@ -104,7 +104,8 @@ class QueryIndex:
 
     def is_removed(self, owner: int) -> bool:
         """Was this owner removed?"""
-        return bool(has_bits(self.clauses.snapshot().dead, np.array([owner], np.uint32))[0])
+        dead = self.clauses.snapshot().dead
+        return owner >> 6 < dead.size and bool(int(dead[owner >> 6]) >> (owner & 63) & 1)
 
     def _add_clauses(self, keys: list[U32], owner: int) -> None:
         first = np.zeros(len(keys) + 1, np.int64)

@@ -64,7 +64,10 @@ _MORE, _FIELD_ANY = U(MORE), U(FIELD_ANY)
 _HAS_SCOPED = U(HAS_SCOPED)
 _LETTER_BITS = U(0x4040404040404040)
 _MIX_A, _MIX_B = U(0x9E3779B97F4A7C15), U(0xD6E8FEB86659FD93)
-_AHEAD = U(4)  # postings fetched ahead
+_AHEAD = U(8)  # postings fetched ahead
+_FAR_AHEAD = U(32)  # single numbers fetched ahead
+_LINE = U(16)  # numbers in a line of the cache
+_FETCHED = U(256)  # numbers of a posting fetched; of longer ones the processor guesses the rest
 CHUNK_WORDS = 1024  # words looked up together: their hashes and places stay in the first-level cache
 
 
@@ -857,6 +860,17 @@ def clear_marks(keys: U32, masks: U64, touched: U64) -> None:
         touched[U(keys[i]) >> _6] = _0
 
 
+@part
+def _fetch_posting(first: U32, second: U32, key: np.uint64) -> None:
+    """Begin to load the second keys of all clauses that wait under this key."""
+    at = U(first[key])
+    end = min(U(first[key + _1]), at + _FETCHED)
+    while at < end:
+        fetch(second, at)
+        at += _LINE
+    fetch(second, end)
+
+
 @kernel
 def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: U64) -> int:
     """The clauses whose keys all occur in some document: entries[i] in the documents found[i]. Returns how many.
@@ -874,7 +888,7 @@ def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: 
         kept = _0
         while visit < total:
             key = U(keys[visit])
-            fetch(second, U(first[keys[min(visit + _AHEAD, total - _1)]]))
+            _fetch_posting(first, second, U(keys[min(visit + _AHEAD, total - _1)]))
             end = U(first[key + _1])
             stop = min(end, reached + (room - kept))
             mask = masks[key]
@@ -889,6 +903,8 @@ def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: 
             visit += _1
             if visit < total:
                 reached = U(first[keys[visit]])
+        for i in range(kept):
+            fetch(third, U(waiting[i]))
         long = _0
         for i in range(kept):
             entry = U(waiting[i])
@@ -902,6 +918,8 @@ def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: 
                 entries[count] = entry
                 found[count] = mask
                 count += U(mask != _0)
+        for i in range(long):
+            fetch(rest, U(third[waiting[i]]) & _LOW31)
         for i in range(long):
             entry = U(waiting[i])
             place = U(third[entry]) & _LOW31
@@ -934,8 +952,7 @@ def match_one(keys: U32, bits: U64, postings: Postings, entries: U32) -> int:
         total -= _1
     for visit in range(total):
         key = U(keys[visit])
-        ahead = U(keys[min(visit + _AHEAD, total - _1)])
-        fetch(second, U(first[ahead]))
+        _fetch_posting(first, second, U(keys[min(visit + _AHEAD, total - _1)]))
         kept = count
         for at in range(U(first[key]), U(first[key + _1])):
             entries[kept] = at
@@ -1002,15 +1019,21 @@ def _is_dead(dead: U64, owner: np.uint64) -> bool:
 
 
 @kernel
-def expand_owners(entries: U32, found: U64, owner: U32, shared: U32, dead: U64, owners: U32, masks: U64) -> int:
-    """The living owners of the entries that were found; returns how many, also those for which there was no room."""
-    count, room = _0, U(owners.size)
-    for i in range(entries.size):
+def expand_owners(
+    entries: U32, found: U64, owner: U32, shared: U32, dead: U64, begin: int, owners: U32, masks: U64
+) -> int:
+    """Append the living owners of the entries that were found, from place begin on.
+
+    Returns where the next ones belong, also if there was no room.
+    """
+    count, room, total = U(begin), U(owners.size), U(entries.size)
+    for number in range(total):
+        i = U(number)
+        fetch(owner, U(entries[min(i + _FAR_AHEAD, total - _1)]))
         one = U(owner[entries[i]])
         at = one & _LOW31
         while True:
-            following = one & _MORE
-            if following:
+            if one & _MORE:
                 one = U(shared[at])
                 at += _1
             if not _is_dead(dead, one & _LOW31):
@@ -1024,17 +1047,69 @@ def expand_owners(entries: U32, found: U64, owner: U32, shared: U32, dead: U64, 
 
 
 @kernel
-def expand_pairs(owners: U32, masks: U64, pair_owner: U32, pair_doc: U8) -> int:
-    """One (owner, document) for each bit; there is room."""
+def order_owners(owners: U32, masks: U64, other_owners: U32, other_masks: U64) -> int:
+    """Sort owners in place, eleven bits at a time; one that comes several times gets all its bits. Returns how many.
+
+    The other arrays are room of the same size.
+    """
+    total, highest = U(owners.size), _0
+    for number in range(total):
+        highest = max(highest, U(owners[number]))
+    shift, digits, counts, moved = _0, U(2047), np.empty(2049, np.int64), False
+    while highest >> shift != _0:
+        counts[:] = 0
+        for number in range(total):
+            counts[((U(owners[number]) >> shift) & digits) + _1] += 1
+        for smaller in range(2048):
+            counts[smaller + 1] += counts[smaller]
+        for number in range(total):
+            digit = (U(owners[number]) >> shift) & digits
+            place = counts[digit]
+            counts[digit] += 1
+            other_owners[place] = owners[number]
+            other_masks[place] = masks[number]
+        owners, other_owners, masks, other_masks = other_owners, owners, other_masks, masks
+        moved = not moved
+        shift += U(11)
+    into_owners, into_masks = owners, masks
+    if moved:  # the caller looks into what is other now
+        into_owners, into_masks = other_owners, other_masks
     count = _0
-    for i in range(owners.size):
-        bits = masks[i]
-        while bits != _0:
-            pair_owner[count] = owners[i]
-            pair_doc[count] = lowest_bit(bits)
-            bits &= bits - _1
+    for number in range(total):
+        owner, mask = owners[number], masks[number]
+        if count > _0 and into_owners[count - _1] == owner:
+            into_masks[count - _1] |= mask
+        else:
+            into_owners[count] = owner
+            into_masks[count] = mask
             count += _1
     return int(count)
+
+
+@kernel
+def expand_pairs(owners: U32, masks: U64, bounds: I64, pair_owner: U32, pair_doc: U8) -> None:
+    """(owner, document) for each bit, by document, then as owners are; those of document d begin at bounds[d].
+
+    bounds has 65 zeros before, and there is room.
+    """
+    total = U(owners.size)
+    for number in range(total):
+        bits = masks[number]
+        while bits != _0:
+            bounds[lowest_bit(bits) + _1] += 1
+            bits &= bits - _1
+    for doc in range(64):
+        bounds[doc + 1] += bounds[doc]
+    places = bounds.copy()
+    for number in range(total):
+        bits = masks[number]
+        while bits != _0:
+            doc_of = lowest_bit(bits)
+            place = places[doc_of]
+            places[doc_of] += 1
+            pair_owner[place] = owners[number]
+            pair_doc[place] = doc_of
+            bits &= bits - _1
 
 
 # --- building segments ----------------------------------------------------------------------------------------------

@@ -18,9 +18,7 @@ from tocsin.match.requirement import PRESENT
 from tocsin.match.segments import Marks
 from tocsin.model import Document
 from tocsin.query.normal import NUMBERS, Key, number_word
-from tocsin.text import ENGLISH, KEYWORD, STANDARD, fold, spaced, texts, values_of, words
-
-UNSEEN_BY_BARE = ("id", "source", "time")
+from tocsin.text import ENGLISH, KEYWORD, STANDARD, UNSEEN_BY_BARE, fold, spaced, texts, values_of, words
 
 
 class Values:

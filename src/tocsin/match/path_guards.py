@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -143,23 +143,32 @@ class Reading:
         """The elements that the hops reach, in document order."""
         found = self._elements.get(prefix)
         if found is None:
-            found = [one for one in self._next(prefix) if self.passes(prefix, one)]
+            found = self._next(prefix)
+            if prefix.hop.predicates:
+                found = [one for one in found if self.passes(prefix, one)]
             self._elements[prefix] = found
         return found
 
     def _next(self, prefix: Prefix) -> list[int]:
+        """The elements that the last hop arrives at, before its predicates."""
         name = prefix.hop.name
         if not prefix.hop.deep:
-            return sorted(one for one in self._children(prefix.parent) if name.accepts(self.tree.names[one]))
-        found = []
+            return sorted(self._accepted(name, self._children(prefix.parent)))
+        ranges = self._ranges(prefix.parent, True, own=False)
         if name.local is None:
-            for first, end in self._ranges(prefix.parent, True, own=False):
-                found += [one for one in range(first, end) if name.accepts(self.tree.names[one])]
-            return found
+            return [one for first, end in ranges for one in self._accepted(name, range(first, end))]
+        found = []
         named = self._named.get(name.clark, [])
-        for first, end in self._ranges(prefix.parent, True, own=False):
+        for first, end in ranges:
             found += named[bisect_left(named, first) : bisect_left(named, end)]
         return found
+
+    def _accepted(self, name: Name, elements: Iterable[int]) -> Iterable[int]:
+        names = self.tree.names
+        if name.local is not None:
+            clark = name.clark
+            return [one for one in elements if names[one] == clark]
+        return elements if name.uri is None else [one for one in elements if name.accepts(names[one])]
 
     def _children(self, parent: Prefix | None) -> list[int]:
         if parent is None:
@@ -181,7 +190,10 @@ class Reading:
         """Do the predicates of the last hop hold at an element?"""
         if prefix.counts:
             return element in self._counted(prefix, self.tree.parents[element])
-        return all(self.holds(guard, element) for guard in prefix.guards)
+        for guard in prefix.guards:
+            if not self.holds(guard, element):
+                return False
+        return True
 
     def _counted(self, prefix: Prefix, parent: int) -> frozenset[int]:
         """Positions count among the children of one parent."""
@@ -194,10 +206,11 @@ class Reading:
     def holds(self, guard: Guard, element: int) -> bool:
         """Does a predicate hold at an element? Each pair is looked at once."""
         known = self._known[guard]
-        if element not in known:
+        found = known.get(element)
+        if found is None:
             self.checks += 1
-            known[element] = guard.check(self.tree, element)
-        return known[element]
+            found = known[element] = guard.check(self.tree, element)
+        return found
 
 
 # --- atoms ---------------------------------------------------------------------------------------------------------------

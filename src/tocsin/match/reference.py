@@ -251,9 +251,17 @@ def expand_owners(
     return [(owner, mask) for entry, mask in found for owner in owners[entry] if owner not in dead]
 
 
-def expand_pairs(found: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """(owner, document) for each bit of each mask."""
-    return [(owner, doc) for owner, mask in found for doc in range(64) if mask >> doc & 1]
+def order_owners(found: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """By owner; one that comes several times gets all its bits."""
+    merged: dict[int, int] = {}
+    for owner, mask in found:
+        merged[owner] = merged.get(owner, 0) | mask
+    return sorted(merged.items())
+
+
+def expand_pairs(found: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(owner, document) for each bit of each mask, by document, then in the order given."""
+    return [(owner, doc) for doc in range(64) for owner, mask in found if mask >> doc & 1]
 
 
 # --- building segments ----------------------------------------------------------------------------------------------

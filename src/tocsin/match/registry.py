@@ -27,6 +27,7 @@ from tocsin.text import STANDARD, Analysis
 
 FORMAT = 1
 KEEP = 2  # versions that saving leaves on the disk
+WAITING_MAX = 4_096  # single additions that are registered together at the latest
 PLAIN_MAX = 1_000  # characters of a query that may take the quick way
 _VERSION = re.compile(r"version-(\d{10})\.tocsin")
 
@@ -53,6 +54,8 @@ class Registry:
         self._files: dict[str, Segment] = {}
         self._next_file = 0
         self._removed = 0
+        self._waiting: list[tuple[str, str]] = []
+        """Plain queries that are registered together, before anything looks."""
 
     @property
     def analysis(self) -> Analysis:
@@ -60,9 +63,11 @@ class Registry:
         return self.index.analysis
 
     def __len__(self) -> int:
+        self._register_waiting()
         return self.ids.count - self._removed
 
     def __contains__(self, id: str) -> bool:
+        self._register_waiting()
         return self._living(id) >= 0
 
     # --- changing ------------------------------------------------------------------------------
@@ -70,28 +75,39 @@ class Registry:
     def add(self, id: str, text: str) -> None:
         """Registers a subscription, or gives it a new query; QueryError if the query is refused."""
         if self._is_plain(text):
-            self.index.add_plain([text.encode()])
-        else:
-            self.index.add(parse_subscription(text, self.analysis, self._limits), text)
+            self._waiting.append((id, text))
+            if len(self._waiting) >= WAITING_MAX:
+                self._register_waiting()
+            return
+        query = parse_subscription(text, self.analysis, self._limits)
+        self._register_waiting()
+        self.index.add(query, text)
         self._replace(self.ids.append([id]).tolist())
 
     def add_many(self, subscriptions: Sequence[tuple[str, str]]) -> dict[str, QueryError]:
         """Registers many; returns those that were refused, with the reason. The others are registered."""
         refused: dict[str, QueryError] = {}
-        plain = [(id, text) for id, text in subscriptions if self._is_plain(text)]
-        others = [(id, text) for id, text in subscriptions if not self._is_plain(text)]
-        if plain:
-            self.index.add_plain([text.encode() for _, text in plain])
-            self._replace(self.ids.append([id for id, _ in plain]).tolist())
-        for id, text in others:
+        for id, text in subscriptions:
+            if self._is_plain(text):
+                self._waiting.append((id, text))
+                continue
             try:
                 self.add(id, text)
             except QueryError as error:
                 refused[id] = error
+        self._register_waiting()
         return refused
+
+    def _register_waiting(self) -> None:
+        if self._waiting:
+            ids, texts = zip(*self._waiting, strict=True)
+            self._waiting = []
+            self.index.add_plain([text.encode() for text in texts])
+            self._replace(self.ids.append(ids).tolist())
 
     def remove(self, id: str) -> None:
         """Forgets a subscription; KeyError if there is none of this id."""
+        self._register_waiting()
         owner = self._living(id)
         if owner < 0:
             raise KeyError(id)
@@ -117,6 +133,7 @@ class Registry:
 
     def match(self, documents: Sequence[Document], knowledge: Knowledge) -> Result:
         """The subscriptions that each document matches."""
+        self._register_waiting()
         owners, places = self.index.match(documents, knowledge)
         names = self.ids
         matches = [(place, names[owner]) for owner, place in zip(owners.tolist(), places.tolist(), strict=True)]
@@ -127,6 +144,7 @@ class Registry:
 
     def save(self, folder: Path, keep: int = KEEP) -> int:
         """Writes the next version and returns its number; older versions than the last `keep` are deleted."""
+        self._register_waiting()
         folder.mkdir(parents=True, exist_ok=True)
         names = [self._save_segment(folder, segment) for segment in self.index.segments()]
         self._files = {name: segment for name, segment in self._files.items() if name in names}

@@ -26,6 +26,8 @@ SEALED_AT = 32_768  # clauses of a delta
 MERGE_RATIO = 3  # a segment is merged with those before it that are at most so many times as large
 OWNER_MAX = (1 << 31) - 1
 
+_NOTHING: U32 = np.empty(0, np.uint32)
+_NOTHING.flags.writeable = False
 _A = TypeVar("_A", bound=npt.NDArray[Any])
 
 
@@ -80,20 +82,35 @@ class Marks:
 
 
 class Scratch:
-    """Room that matching uses again and again. One thread uses it at a time."""
+    """Room that matching uses again and again: fresh memory would cost more than the work. For one thread at a time."""
 
-    __slots__ = ("_entries", "_found")
+    __slots__ = ("_entries", "_found", "_masks", "_owners")
 
     def __init__(self) -> None:
         self._entries: U32 = np.empty(1024, np.uint32)
         self._found: U64 = np.empty(1024, np.uint64)
+        self._owners: U32 = np.empty(1024, np.uint32)
+        self._masks: U64 = np.empty(1024, np.uint64)
 
-    def pairs(self, count: int) -> tuple[U32, U64]:
-        """Room for so many (number, mask)."""
+    def entries(self, count: int) -> tuple[U32, U64]:
+        """Room for so many entries and their masks."""
         if self._entries.size < count:
             self._entries = np.empty(count, np.uint32)
             self._found = np.empty(count, np.uint64)
         return self._entries, self._found
+
+    def owners(self, count: int) -> tuple[U32, U64]:
+        """The owners and masks that were found so far."""
+        return self._owners[:count], self._masks[:count]
+
+    def add_owners(self, count: int, found: tuple[U32, U64], owner: U32, shared: U32, dead: U64) -> int:
+        """Append the living owners of the entries found after the first so many; returns how many there are then."""
+        entries, masks = frozen(found[0]), frozen(found[1])
+        while True:
+            total = kernels.expand_owners(entries, masks, owner, shared, dead, count, self._owners, self._masks)
+            if total <= self._owners.size:
+                return total
+            self._owners, self._masks = _longer(self._owners, total), _longer(self._masks, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +174,7 @@ class Segment:
     def match(self, marks: Marks, scratch: Scratch) -> tuple[U32, U64]:
         """The entries that hold in some document, with the mask of those. Valid until scratch is used again."""
         _require(marks, self.keys)
-        entries, found = scratch.pairs(self.entries + 1)
+        entries, found = scratch.entries(self.entries + 1)
         if marks.documents == 1:
             count = kernels.match_one(marks.keys(), frozen(marks.touched), self.postings, entries)
             found[:count] = 1
@@ -171,7 +188,7 @@ class Segment:
         while True:
             owners, masks = np.empty(room, np.uint32), np.empty(room, np.uint64)
             count = kernels.expand_owners(
-                frozen(entries), frozen(found), self.owner, self.shared, frozen(dead), owners, masks
+                frozen(entries), frozen(found), self.owner, self.shared, frozen(dead), 0, owners, masks
             )
             if count <= room:
                 return owners[:count], masks[:count]
@@ -278,15 +295,10 @@ class DeltaView:
     def match(self, marks: Marks, scratch: Scratch) -> tuple[U32, U64]:
         """The clauses that hold in some document, with the mask of those. Valid until scratch is used again."""
         _require(marks, self.keys)
-        entries, found = scratch.pairs(self.count + 1)
+        entries, found = scratch.entries(self.count + 1)
         keys, masks = marks.keys(), frozen(marks.masks)
         count = kernels.match_chains(keys, masks, self.chains, self.count, entries, found)
         return entries[:count], found[:count]
-
-    def owners(self, entries: U32, found: U64, dead: U64) -> tuple[U32, U64]:
-        """The owners of these clauses, with their masks, but for those in the bit set dead."""
-        living = ~has_bits(dead, self.owner[entries])
-        return self.owner[entries][living], found[living]
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,15 +315,18 @@ class ClauseSet:
         return max([self.delta.keys, *(segment.keys for segment in self.segments)])
 
     def match(self, marks: Marks, scratch: Scratch) -> tuple[U32, U64]:
-        """The owners whose clauses hold in some document, with the mask of those."""
-        found = [segment.owners(*segment.match(marks, scratch), self.dead) for segment in self.segments]
+        """The owners whose clauses hold in some document, with the mask of those, once for each of their clauses.
+
+        Valid until scratch is used again.
+        """
+        count = 0
+        for segment in self.segments:
+            found = segment.match(marks, scratch)
+            count = scratch.add_owners(count, found, segment.owner, segment.shared, self.dead)
         if self.delta.count:
-            found.append(self.delta.owners(*self.delta.match(marks, scratch), self.dead))
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            return np.empty(0, np.uint32), np.empty(0, np.uint64)
-        return np.concatenate([owners for owners, _ in found]), np.concatenate([masks for _, masks in found])
+            found = self.delta.match(marks, scratch)
+            count = scratch.add_owners(count, found, self.delta.owner, _NOTHING, self.dead)
+        return scratch.owners(count)
 
 
 class Clauses:
@@ -392,11 +407,18 @@ def due(sizes: Sequence[int]) -> int:
 
 
 def pairs(owners: U32, masks: U64) -> tuple[U32, U8]:
-    """(owner, document number) for each bit of each mask."""
+    """(owner, document number) for each bit of each mask, by document, then in the order of owners."""
     count = int(np.bitwise_count(masks).sum())
     pair_owner, pair_doc = np.empty(count, np.uint32), np.empty(count, np.uint8)
-    kernels.expand_pairs(frozen(owners), frozen(masks), pair_owner, pair_doc)
+    kernels.expand_pairs(frozen(owners), frozen(masks), np.zeros(65, np.int64), pair_owner, pair_doc)
     return pair_owner, pair_doc
+
+
+def in_order(owners: U32, masks: U64) -> tuple[U32, U64]:
+    """By owner, each once, with the bits of all its masks: then `pairs` come by document and owner, each once."""
+    owners, masks = owners.copy(), masks.copy()
+    count = kernels.order_owners(owners, masks, np.empty_like(owners), np.empty_like(masks))
+    return owners[:count], masks[:count]
 
 
 def has_bits(bits: U64, numbers: U32) -> npt.NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tocsin.model import Document
 from tocsin.query.ast import And, Atom, Near, Not, Or, Query, Similar, Words
-from tocsin.query.score import Statistics, Vector, cosine, word_counts
+from tocsin.query.score import ROUNDING, Statistics, Vector, cosine, word_counts
 from tocsin.query.semantics import Knowledge, holds
 from tocsin.text import Analysis, has_words, texts, words
 
@@ -182,13 +182,14 @@ class _SimilarTest:
 
     def __init__(self, atom: Similar, analysis: Analysis) -> None:
         self._atom = atom
+        self._threshold = round(atom.threshold, ROUNDING)
         self._counts = Counter(word for word in words(atom.text, analysis.of(atom.field)) if word)
         self._asked: tuple[Statistics, Vector] | None = None
 
     def __call__(self, reading: Reading, knowledge: Knowledge) -> bool:
         if self._asked is None or self._asked[0] is not knowledge.statistics:
             self._asked = (knowledge.statistics, Vector.of(self._counts, knowledge.statistics))
-        return cosine(reading.vector(self._atom.field), self._asked[1]) >= self._atom.threshold
+        return cosine(reading.vector(self._atom.field), self._asked[1]) >= self._threshold
 
 
 def _pattern(text: str, name: str) -> list[tuple[int, str]]:

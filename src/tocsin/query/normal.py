@@ -77,7 +77,7 @@ def clauses(query: Query, most: int = CLAUSES_MAX) -> tuple[Clause, ...] | None:
     Without a normal form the query is kept whole: it is registered on its anchors and evaluated as it is.
     """
     try:
-        found = _split(inward(query), most)
+        found = _Splitter(most).split(inward(query))
     except _TooMany:
         return None
     return tuple(
@@ -89,44 +89,55 @@ def clauses(query: Query, most: int = CLAUSES_MAX) -> tuple[Clause, ...] | None:
     )
 
 
-def _split(query: Query, most: int) -> list[Literals]:
-    match query:
-        case And(parts):
-            found: list[Literals] = [{}]
-            for part in parts:
-                found = _product(found, _split(part, most), most)
-            return found
-        case Or(parts):
-            return _split_or(parts, most)
-        case Not(part):
-            return [{part: False}]  # type: ignore[dict-item]  # inward() leaves NOT only before atoms
-    return [{query: True}]
+class _Splitter:
+    """Splits a query into literals, each distinct part once: a part and its negation may be met again and again."""
 
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[Query, list[Literals]] = {}
 
-def _split_or(parts: tuple[Query, ...], most: int) -> list[Literals]:
-    """The first part, then each next part where no earlier one holds."""
-    if len(parts) > most:
-        raise _TooMany
-    found: list[Literals] = []
-    earlier: list[Literals] = [{}]
-    for index, part in enumerate(parts):
-        found += _product(earlier, _split(part, most), most)
-        if len(found) > most:
+    def split(self, query: Query) -> list[Literals]:
+        """The disjoint clauses of a query with NOT only before atoms."""
+        if query not in self._known:
+            self._known[query] = self._split(query)
+        return self._known[query]
+
+    def _split(self, query: Query) -> list[Literals]:
+        match query:
+            case And(parts):
+                found: list[Literals] = [{}]
+                for part in parts:
+                    found = self._product(found, self.split(part))
+                return found
+            case Or(parts):
+                return self._split_or(parts)
+            case Not(part):
+                return [{part: False}]  # type: ignore[dict-item]  # inward() leaves NOT only before atoms
+        return [{query: True}]
+
+    def _split_or(self, parts: tuple[Query, ...]) -> list[Literals]:
+        """The first part, then each next part where no earlier one holds."""
+        if len(parts) > self._most:
             raise _TooMany
-        if index + 1 < len(parts):
-            earlier = _product(earlier, _split(inward(part, positive=False), most), most)
-    return found
-
-
-def _product(left: list[Literals], right: list[Literals], most: int) -> list[Literals]:
-    """Every pair joined, without those that contradict themselves."""
-    found = []
-    for one, other in product(left, right):
-        if all(one.get(atom, sign) == sign for atom, sign in other.items()):
-            found.append(one | other)
-            if len(found) > most:
+        found: list[Literals] = []
+        earlier: list[Literals] = [{}]
+        for index, part in enumerate(parts):
+            found += self._product(earlier, self.split(part))
+            if len(found) > self._most:
                 raise _TooMany
-    return found
+            if index + 1 < len(parts):
+                earlier = self._product(earlier, self.split(inward(part, positive=False)))
+        return found
+
+    def _product(self, left: list[Literals], right: list[Literals]) -> list[Literals]:
+        """Every pair joined, without those that contradict themselves."""
+        found = []
+        for one, other in product(left, right):
+            if all(one.get(atom, sign) == sign for atom, sign in other.items()):
+                found.append(one | other)
+                if len(found) > self._most:
+                    raise _TooMany
+        return found
 
 
 # --- where a query can wait ------------------------------------------------------------------
@@ -239,7 +250,7 @@ def _price(query: Query) -> int:
         case Not(part):
             return _price(part)
         case Words(text=text) | Equals(text=text):
-            return len(text.split())
+            return max(1, len(words(text)))
         case Near(words=operands):
             return 2 * len(operands)
         case Prefix():
@@ -247,6 +258,6 @@ def _price(query: Query) -> int:
         case Range() | Exists():
             return 1
         case Similar(text=text):
-            return 20 + len(text.split())
+            return 20 + len(words(text))
         case In(query=inner):
             return 20 + _price(inner)

@@ -22,6 +22,7 @@ from typing import NoReturn
 
 from tocsin import dates
 from tocsin.errors import (
+    NestedUnderNot,
     QueryError,
     QuerySyntaxError,
     QueryTooDeep,
@@ -55,8 +56,8 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _QUOTED = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
 _COMPARISON = re.compile(r"<=|>=|<|>|=")
 _VALUE = re.compile(r"[^\s()\[\]{}\"]+")
-_INTERVAL = re.compile(r"\[\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\]", re.ASCII)
-_DISTANCE = re.compile(r"/(\d{1,9})(?![^\s()\"])", re.ASCII)
+_INTERVAL = re.compile(r"\[\s*(\d+)\s*,\s*(\d+)\s*\]", re.ASCII)
+_DISTANCE = re.compile(r"/(\d+)(?![^\s()\"])", re.ASCII)
 _NEAR = re.compile(r"NEAR(?=[\s/\[()\"]|$)")
 _SPACE_QUOTE = re.compile(r'\s*"')
 _IN = re.compile(r"IN\s*:")
@@ -64,6 +65,9 @@ _TO = re.compile(r"TO(?=[\s*\"])")
 _AT_LEAST = re.compile(">=")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
+DISTANCE_DIGITS_MAX = 9
+SHOWN_MAX = 40  # characters of the query that a message repeats
+FUZZY = "fuzzy words (word~n) do not exist here: write a prefix such as inform*, or OR of the spellings"
 _LUCENE = (
     (re.compile(r"^\+"), "'+' does not exist here: parts are joined by AND, which may be left out"),
     (re.compile(r"&&"), "'&&' is written AND here"),
@@ -76,24 +80,55 @@ _LUCENE = (
 
 def parse(text: str, analysis: Analysis = STANDARD_ANALYSIS, limits: QueryLimits = DEFAULTS.query) -> Query:
     """The tree of a query, or a QueryError that names the position."""
+    check_text(text, limits)
+    return _parsed(_Parser(text, analysis, limits))
+
+
+def check_text(text: str, limits: QueryLimits) -> None:
+    """Length, and that it is text at all."""
     if len(text) > limits.query_characters_max:
         reason = f"the query has {len(text):,} characters, at most {limits.query_characters_max:,} are allowed"
         raise QueryTooLong(reason, text, limits.query_characters_max)
     if found := _SURROGATE.search(text):
         raise QuerySyntaxError("a lone surrogate is no character: the text is not valid Unicode", text, found.start())
-    return _Parser(text, analysis, limits).whole()
+
+
+def parse_monotone(text: str, analysis: Analysis, limits: QueryLimits) -> Query:
+    """Like parse, and refuses NOT over a nested query, which later documents could make untrue (SmartSeer §VI-B)."""
+    check_text(text, limits)
+    return _parsed(_Parser(text, analysis, limits, monotone=True))
+
+
+def _parsed(parser: _Parser) -> Query:
+    try:
+        return parser.whole()
+    except RecursionError:
+        reason = "the query is nested deeper than this process can follow: write it with fewer parentheses"
+        raise QueryTooDeep(reason, parser.text, parser.at) from None
+
+
+def shorten(text: str) -> str:
+    """A message names a text, it does not repeat all of it."""
+    return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 1] + "…"
+
+
+def shown(text: str) -> str:
+    """The text, short and in quotation marks."""
+    return f"{shorten(text)!r}" if text else '""'
 
 
 class _Parser:
     """State of one parse: the text, where we are in it, and what has been used of the limits."""
 
-    def __init__(self, text: str, analysis: Analysis, limits: QueryLimits) -> None:
+    def __init__(self, text: str, analysis: Analysis, limits: QueryLimits, *, monotone: bool = False) -> None:
         self.text = text
         self.analysis = analysis
         self.limits = limits
         self.at = 0
         self.depth = 0
         self.atoms = 0
+        self.negations = 0
+        self.monotone = monotone
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -176,7 +211,7 @@ class _Parser:
         self.skip()
         start = self.at
         if self.operator("NOT"):
-            return self.deeper(lambda: Not(self.negated(field)), start)
+            return self.negation(field, start)
         if self.peek("-!"):
             sign = self.text[self.at]
             if self.text.startswith("!=", self.at):
@@ -184,8 +219,14 @@ class _Parser:
             self.at += 1
             if self.at == len(self.text) or self.text[self.at].isspace() or self.peek(")"):
                 self.fail(f"a lone {sign!r} negates nothing: put it right before a term, or leave it out", start)
-            return self.deeper(lambda: Not(self.negated(field)), start)
+            return self.negation(field, start)
         return self.near(field)
+
+    def negation(self, field: str | None, start: int) -> Query:
+        self.negations += 1
+        query = self.deeper(lambda: Not(self.negated(field)), start)
+        self.negations -= 1
+        return query
 
     def near(self, field: str | None) -> Query:
         self.skip()
@@ -198,12 +239,12 @@ class _Parser:
             if not self.take(_NEAR):
                 break
             if interval := self.take(_INTERVAL):
-                low, high = int(interval[1]), int(interval[2])
+                low, high = self.distance(interval[1], operator_at), self.distance(interval[2], operator_at)
                 if low > high:
                     self.fail(f"NEAR[{low},{high}] can never hold: the lower bound comes first", operator_at)
                 forms.append(True)
             elif distance := self.take(_DISTANCE):
-                low, high = 0, int(distance[1])
+                low, high = 0, self.distance(distance[1], operator_at)
                 forms.append(False)
             else:
                 self.fail("NEAR needs a distance: NEAR/5 (either order) or NEAR[0,5] (in this order)")
@@ -216,6 +257,11 @@ class _Parser:
         if not gaps:
             return first
         return self.chain(field, operands, tuple(gaps), ordered=forms[0])
+
+    def distance(self, digits: str, position: int) -> int:
+        if len(digits.lstrip("0")) > DISTANCE_DIGITS_MAX:
+            self.fail(f"this distance is too large: at most {DISTANCE_DIGITS_MAX} digits", position)
+        return int(digits)
 
     def operand(self, field: str | None) -> Query:
         if self.ends():
@@ -237,9 +283,8 @@ class _Parser:
                 self.fail(reason, position)
             lengths = [len(words(operand.text, name)) for name in names if name != KEYWORD]
             if any(length > 1 for length in lengths):
-                self.fail(f"NEAR joins single words, {operand.text!r} is several", position)
+                self.fail(f"NEAR joins single words, {shown(operand.text)} is several", position)
             found.append(operand.text)
-        self.count(len(found) - 1, operands[0][1])
         return Near(field, tuple(found), gaps, ordered)
 
     # --- atoms -----------------------------------------------------------------------------
@@ -306,11 +351,13 @@ class _Parser:
 
     def term(self, raw: str, field: str | None, start: int) -> Query:
         if raw in OPERATORS or raw.startswith("NEAR/"):
-            self.fail(f'{raw} needs something on its left (to find the word, quote it: "{raw}")', start)
-        plain = _ESCAPE.sub("", raw)
+            self.fail(
+                f'{shorten(raw)} needs something on its left (to find the word, quote it: "{shorten(raw)}")', start
+            )
+        plain = _ESCAPE.sub("\0\0", raw)  # as long as what was written, so that positions stay
         for pattern, reason in _LUCENE:
             if found := pattern.search(plain):
-                self.fail(reason, start + max(0, raw.find(found.group())))
+                self.fail(reason, start + found.start())
         if "*" in plain:
             return self.prefix(raw, field, start)
         return self.words(field, _ESCAPE.sub(r"\1", raw), "\\" in raw, start)
@@ -318,8 +365,9 @@ class _Parser:
     def words(self, field: str | None, text: str, quoted: bool, start: int) -> Words:
         self.count(1, start)
         if not any(has_words(text, name) for name in self.analysis.names(field)):
-            shown = '""' if not text else f"{text!r}"
-            self.fail(f"{shown} holds no word to look for: write letters or digits{self._stopped(text, field)}", start)
+            self.fail(
+                f"{shown(text)} holds no word to look for: write letters or digits{self._stopped(text, field)}", start
+            )
         return Words(field, text, quoted)
 
     def _stopped(self, text: str, field: str | None) -> str:
@@ -338,7 +386,7 @@ class _Parser:
         folded = fold(text)
         names = self.analysis.names(field)
         if KEYWORD not in names and words(text) != (folded,):
-            self.fail(f"a prefix is the start of one word, {text!r} is not", start)
+            self.fail(f"a prefix is the start of one word, {shown(text)} is not", start)
         if len(folded) < 2:
             self.fail("a prefix needs at least 2 characters before '*'", start)
         self.count(1, start)
@@ -351,13 +399,15 @@ class _Parser:
         self.skip()
         sign = self.text[self.at]
         if sign == "~" and (self.at == start + len(raw)) and not _SPACE_QUOTE.match(self.text, self.at + 1):
-            self.fail("fuzzy words (word~n) do not exist here: write a prefix such as inform*, or OR of the spellings")
+            self.fail(FUZZY)
         if raw in OPERATORS:
             self.fail(f"{raw} is an operator, not a field name", start)
         if raw.endswith("!") and sign == "=":
             self.fail("'!=' does not exist here: write NOT field = value", self.at - 1)
         if not is_field_name(raw):
-            reason = f"{raw!r} is no field name (a letter, then letters, digits, '_', '-', '.'): quote it if it is text"
+            reason = (
+                f"{shown(raw)} is no field name (a letter, then letters, digits, '_', '-', '.'): quote it if it is text"
+            )
             self.fail(reason, start)
         if sign == "~":
             return self.similar(raw, start)
@@ -387,6 +437,8 @@ class _Parser:
             if self._colon_follows(term.end()):
                 self.fail(f"a second ':' after {field}: quote the text if it holds a ':'", term.end())
             self.at = term.end()
+            if self.peek("~"):
+                self.fail(FUZZY)
             return self.term(term.group(), field, here)
         return self.primary(field)
 
@@ -416,9 +468,9 @@ class _Parser:
                 self.fail(f"expected a value after {field} =")
             text, quoted = _ESCAPE.sub(r"\1", value.group()), "\\" in value.group()
             if text.endswith("*") and not quoted:
-                self.fail(f"'=' compares whole values: write {field}:{text} for a prefix", here)
+                self.fail(f"'=' compares whole values: write {field}:{shorten(text)} for a prefix", here)
         if not has_words(text, self.analysis.of(field)):
-            self.fail(f"{text!r} holds no word to compare with", here)
+            self.fail(f"{shown(text)} holds no word to compare with", here)
         return Equals(field, text, quoted)
 
     def bound(self, inclusive: bool) -> Bound:
@@ -434,11 +486,11 @@ class _Parser:
         if not quoted and NUMBER.fullmatch(text):
             number = float(text)
             if not isfinite(number):
-                self.fail(f"{text} is too large for a number", start)
+                self.fail(f"{shorten(text)} is too large for a number", start)
             return Bound(text, number, number, False, inclusive)
         moments = dates.span(text)
         if moments is None:
-            self.fail(f"{text!r} is neither a number nor a date (2004-05-31 or 2004-05-31T12:00:00Z)", start)
+            self.fail(f"{shown(text)} is neither a number nor a date (2004-05-31 or 2004-05-31T12:00:00Z)", start)
         return Bound(text, *moments, True, inclusive)
 
     def range(self, field: str | None) -> Query:
@@ -465,7 +517,7 @@ class _Parser:
             if low.is_date != high.is_date:
                 self.fail("one bound is a number and the other a date: use two of a kind", start)
             if low.first > high.last:
-                self.fail(f"the bounds are reversed: write [{high.text} TO {low.text}]", start)
+                self.fail(f"the bounds are reversed: write [{shorten(high.text)} TO {shorten(low.text)}]", start)
         return Range(field, low, high)
 
     def end(self, inclusive: bool) -> Bound | None:
@@ -484,7 +536,7 @@ class _Parser:
         text = self.quoted()
         self.count(1, start)
         if not has_words(text, self.analysis.of(field)):
-            self.fail(f"{text!r} holds no word to compare with", here)
+            self.fail(f"{shown(text)} holds no word to compare with", here)
         self.skip()
         if not self.take(_AT_LEAST):
             self.fail('a similarity needs its threshold: abstract ~ "some text" >= 0.4')
@@ -495,17 +547,20 @@ class _Parser:
             self.fail("the threshold is a number from 0 to 1", here)
         threshold = float(value.group())
         if not 0 <= threshold <= 1:
-            self.fail(f"the threshold {value.group()} lies outside [0, 1]", here)
+            self.fail(f"the threshold {shorten(value.group())} lies outside [0, 1]", here)
         return Similar(field, text, threshold)
 
     def nested(self, field: str, start: int) -> Query:
+        if self.negations and self.monotone:
+            reason = "a nested query (IN) under NOT cannot be a subscription: what was told could become untrue later"
+            self.fail(reason, start, NestedUnderNot)
         self.skip()
         source = "id" if field == "citation" else field
         here = self.at
         if name := self.take(_TERM):
             source = name.group()
             if not is_field_name(source):
-                self.fail(f"{source!r} is no field name", here)
+                self.fail(f"{shown(source)} is no field name", here)
         self.skip()
         if not self.peek("("):
             self.fail(f"expected a query in parentheses: {field}:IN:(…)")

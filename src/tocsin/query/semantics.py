@@ -7,6 +7,7 @@ analysed, how frequent words are (for `~` and scores), and the documents seen (f
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from tocsin import dates
 from tocsin.model import Document, Value
 from tocsin.query.ast import And, Bound, Equals, Exists, In, Near, Not, Or, Prefix, Query, Range, Similar, Words
-from tocsin.query.score import Statistics, similarity
+from tocsin.query.score import ROUNDING, Statistics, similarity
 from tocsin.text import Analysis, fold, texts, value_key, values_of, words
 
 
@@ -71,7 +72,8 @@ def holds(query: Query, document: Document, knowledge: Knowledge) -> bool:
         case Range(name, low, high):
             return any(within(value, low, high, query.is_date) for value in values_of(document, name))
         case Similar(name, text, threshold):
-            return similarity(name, text, document, knowledge.analysis, knowledge.statistics) >= threshold
+            weight = similarity(name, text, document, knowledge.analysis, knowledge.statistics)
+            return weight >= round(threshold, ROUNDING)
         case In(name, source, inner):
             among = knowledge.values(inner, source)
             return any(value_key(value) in among for value in values_of(document, name))
@@ -114,9 +116,16 @@ def has_chain(
         reached = [
             after
             for after in nexts
-            if any(low <= (after - before if ordered else abs(after - before)) - 1 <= high for before in reached)
+            if has_between(reached, after - 1 - high, after - 1 - low)
+            or (not ordered and has_between(reached, after + 1 + low, after + 1 + high))
         ]
     return bool(reached)
+
+
+def has_between(positions: list[int], first: int, last: int) -> bool:
+    """Is one of the positions, which are in order, in first … last?"""
+    at = bisect_left(positions, first)
+    return at < len(positions) and positions[at] <= last
 
 
 def within(value: Value, low: Bound | None, high: Bound | None, is_date: bool) -> bool:

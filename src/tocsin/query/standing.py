@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tocsin.errors import NestedUnderNot, QueryTooCostly
+from tocsin.errors import QueryTooCostly
 from tocsin.query.ast import In, Not, Query, children
 from tocsin.query.normal import cost
-from tocsin.query.parse import STANDARD_ANALYSIS, parse
+from tocsin.query.parse import STANDARD_ANALYSIS, parse_monotone
 from tocsin.settings import DEFAULTS, QueryLimits
 from tocsin.text import Analysis
 
@@ -14,10 +14,7 @@ def parse_subscription(
     text: str, analysis: Analysis = STANDARD_ANALYSIS, limits: QueryLimits = DEFAULTS.query
 ) -> Query:
     """Like parse, and refuses NOT over a nested query (SmartSeer §VI-B) and what would cost too much."""
-    query = parse(text, analysis, limits)
-    if nested_under_not(query):
-        reason = "a nested query (IN) under NOT cannot be a subscription: what was told could become untrue later"
-        raise NestedUnderNot(reason, text, max(0, text.find("IN")))
+    query = parse_monotone(text, analysis, limits)
     price = cost(query)
     if price > limits.query_cost_max:
         reason = f"the query could cost {price:,} checks per document, at most {limits.query_cost_max:,} are allowed"

@@ -4,7 +4,9 @@ The paper's knobs: how deep and how broad documents are; for queries their depth
 with which elements are chosen among those a DTD allows (their shares fall as 1/rank^θ), predicates per query, and
 whether a set holds only distinct queries. Its Table 1 with the values is lost to us; ours are the defaults below.
 
-A document type comes from a DTD or, where there is none, from documents. The same seed gives the same output.
+A document type comes from a DTD or, where there is none, from documents. Beside these stand *tangled* documents and
+queries: every form of the XPath subset over a tiny vocabulary, so that matches are frequent, to compare engines with
+the oracle and with lxml. The same seed gives the same output.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from tocsin.markup import Markup
 NEWS_DTD = Path(__file__).with_name("news.dtd")
 VALUES = 40
 """Distinct values of an attribute or text that a DTD leaves free."""
-_DOCUMENTS, _QUERIES = 11, 12
+_DOCUMENTS, _QUERIES, _TANGLES = 11, 12, 13
 _DRAWS = 4_096
 _MANY = 1_000  # repeated draws that bring nothing new before a set of distinct queries counts as exhausted
 
@@ -60,6 +62,10 @@ class DocumentType:
 
     root: str
     elements: Mapping[str, ElementType]
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+    """What the prefixes in the names mean."""
+    other_roots: tuple[str, ...] = ()
+    """Where documents have different root elements, as records of a collection do."""
 
     @property
     def is_recursive(self) -> bool:
@@ -130,29 +136,34 @@ def _names(content: Content) -> Iterator[str]:
 
 
 def infer_type(documents: Iterable[Markup], values_max: int = VALUES) -> DocumentType:
-    """What occurs in what, seen in documents; names in namespaces are left out, since queries need prefixes for them."""
+    """What occurs in what, seen in documents; namespaces get prefixes n0, n1, … in the order in which they are met."""
+    prefixes: dict[str, str] = {}
     children: dict[str, dict[str, None]] = {}
     values: dict[str, dict[str, dict[str, None]]] = {}
-    root = ""
+    roots: dict[str, None] = {}
     for document in documents:
         tree = document.tree
-        root = root or tree.names[0]
-        for number, name in enumerate(tree.names):
-            if name.startswith("{"):
-                continue
-            found = children.setdefault(name, {})
-            found.update(
-                (tree.names[one], None) for one in tree.children[number] if not tree.names[one].startswith("{")
-            )
+        names = [_prefixed(name, prefixes) for name in tree.names]
+        roots[names[0]] = None
+        for number, name in enumerate(names):
+            children.setdefault(name, {}).update((names[one], None) for one in tree.children[number])
             for attribute, value in tree.attributes[number].items():
-                seen = values.setdefault(name, {}).setdefault(attribute, {})
-                if len(seen) < values_max and not attribute.startswith("{") and "<" not in value and len(value) < 40:
+                seen = values.setdefault(name, {}).setdefault(_prefixed(attribute, prefixes), {})
+                if len(seen) < values_max and len(value) < 40 and "'" not in value:
                     seen[value] = None
     elements = {
         name: ElementType(None, tuple(found), {one: tuple(seen) for one, seen in values.get(name, {}).items() if seen})
         for name, found in children.items()
     }
-    return DocumentType(root, elements)
+    root, *others = roots
+    return DocumentType(root, elements, {prefix: uri for uri, prefix in prefixes.items()}, tuple(others))
+
+
+def _prefixed(clark: str, prefixes: dict[str, str]) -> str:
+    if not clark.startswith("{"):
+        return clark
+    uri, _, local = clark[1:].rpartition("}")
+    return f"{prefixes.setdefault(uri, f'n{len(prefixes)}')}:{local}"
 
 
 # --- chance --------------------------------------------------------------------------------------------------------------
@@ -344,6 +355,8 @@ def queries(kind: DocumentType, count: int, seed: int, shape: QueryShape | None 
 
 def _query(kind: DocumentType, shape: QueryShape, chance: Chance) -> str:
     steps, name = [], kind.root
+    if kind.other_roots:
+        name = (kind.root, *kind.other_roots)[chance.rank(1 + len(kind.other_roots))]
     for at in range(1 + int(chance() * shape.depth_max)):
         if at:
             children = kind.elements[name].children
@@ -370,7 +383,7 @@ def _predicate(kind: DocumentType, name: str, chance: Chance) -> str:
     one = kind.elements[name]
     op = _OPERATORS[int(chance() * len(_OPERATORS))]
     drawn = chance()
-    attributes = [attribute for attribute in one.attributes if ":" not in attribute and "{" not in attribute]
+    attributes = [attribute for attribute in one.attributes if not attribute.startswith("xml")]
     if attributes and drawn < 0.6:
         attribute = attributes[chance.rank(len(attributes))]
         value = _value(chance, one.attributes[attribute])
@@ -383,7 +396,7 @@ def _predicate(kind: DocumentType, name: str, chance: Chance) -> str:
 def _literal(value: str, chance: Chance) -> str:
     if value.isdecimal() and value.isascii() and chance() < 0.5:
         return value
-    return f"'{value}'" if "'" not in value else f'"{value}"'
+    return f"'{value}'"
 
 
 def _branch(kind: DocumentType, name: str, chance: Chance) -> str:
@@ -396,3 +409,92 @@ def _branch(kind: DocumentType, name: str, chance: Chance) -> str:
         name = children[chance.rank(len(children))]
         path += ("/" if path else "") + name
     return f"[{path}]" if path else "[not(*)]"
+
+
+# --- every form, to compare engines ----------------------------------------------------------------------------------------
+
+NAMESPACES = {"p": "u", "q": "v"}
+"""The prefixes of tangled queries."""
+_TEXTS = ("", "", "1", "x", "2", "1.0", "-1", " ", "&amp;", "&#50;", "<!--c-->", "<?pi x?>", "<![CDATA[x]]>")
+_STRINGS = ("1", "2", "x", "", " 3 ", "1e1", "&lt;")
+_LITERALS = ("'1'", "'x'", "1", "2", "3", "''", "0", "-1", "10", '"2"', "1.0")
+_COMPARED = ("=", "!=", "<", "<=", ">", ">=", "=", "<>")
+
+
+class Tangle:
+    """Small documents and queries over the names a, b, c in up to three namespaces."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = Chance(np.random.default_rng([seed, _TANGLES]), 0.0)
+
+    def _one(self, *options: str) -> str:
+        return options[self._chance.rank(len(options))]
+
+    def _below(self, limit: float) -> bool:
+        return self._chance() < limit
+
+    def document(self, depth: int = 0) -> str:
+        """An XML document with mixed content, comments, CDATA, prefixes and default namespaces."""
+        name = self._one("", "", "", "p:", "q:") + self._one("a", "b", "c")
+        scope = ' xmlns:p="u" xmlns:q="v"' if not depth else self._one("", "", "", "", ' xmlns="v"', ' xmlns=""')
+        keys = [key for key in ("x", "y", "p:x", "z") if self._below(0.25)]
+        attributes = "".join(f' {key}="{self._one(*_STRINGS)}"' for key in keys)
+        inside = ""
+        for _ in range(self._chance.rank(4) if depth < 5 else 0):
+            inside += self._one(*_TEXTS) + self.document(depth + 1)
+        return f"<{name}{scope}{attributes}>{inside}{self._one(*_TEXTS)}</{name}>"
+
+    def query(self) -> str:
+        """An XPath query of any form of the subset; a few are refused, since they select the document itself."""
+        return self._path(0, inside=False)
+
+    def _path(self, depth: int, inside: bool) -> str:
+        path = self._one("/", "//", "//", "") if not inside else self._one(*[""] * 12, "/", "//")
+        steps = 1 + self._chance.rank(3 if inside else 4)
+        for at in range(steps):
+            path += (self._one("/", "/", "//") if at else "") + self._step(at == steps - 1, depth)
+        return path
+
+    def _step(self, last: bool, depth: int) -> str:
+        drawn = self._chance()
+        if drawn < 0.08:
+            return "."
+        if last and drawn < 0.2:
+            return self._one("@x", "@*", "@y", "@p:x", "attribute::z", "@p:*") + self._leaf_predicate()
+        if last and drawn < 0.3:
+            axis = self._one("", "", "child::", "descendant::", "descendant-or-self::")
+            return f"{axis}text(){self._leaf_predicate()}"
+        axis = self._one("", "", "", "", "", "child::", "descendant::", "descendant-or-self::")
+        test = self._one("a", "b", "c", "*", "*", "p:a", "q:b", "p:*", "b", "c")
+        return axis + test + self._predicates(depth + 1)
+
+    def _leaf_predicate(self) -> str:
+        if not self._below(0.2):
+            return ""
+        return self._one("[1]", "[2]", f"[. {self._one(*_COMPARED)} {self._one(*_LITERALS)}]")
+
+    def _predicates(self, depth: int) -> str:
+        text, share = "", 0.4 / depth
+        while self._below(share) and depth < 4:
+            text += f"[{self._one('1', '2', '(2)') if self._below(0.25) else self._condition(depth)}]"
+            share /= 2
+        return text
+
+    def _condition(self, depth: int) -> str:
+        drawn, op = self._chance.rank(9 if depth < 3 else 5), self._one(*_COMPARED)
+        match drawn:
+            case 0:
+                return f"position() {op} {self._one('1', '2', '3')}"
+            case 1:
+                return f"{self._one('1', '2')} {op} position()"
+            case 2 | 3:
+                return self._path(depth, inside=True)
+            case 4:
+                return f"{self._path(depth, inside=True)} {op} {self._one(*_LITERALS)}"
+            case 5:
+                return f"{self._one(*_LITERALS)} {op} {self._path(depth, inside=True)}"
+            case 6:
+                return f"not({self._condition(depth + 1)})"
+            case 7:
+                return f"({self._condition(depth + 1)})"
+        return f"{self._condition(depth + 1)} {self._one('and', 'or')} {self._condition(depth + 1)}"

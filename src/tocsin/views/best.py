@@ -56,6 +56,8 @@ class Ranking:
 class BestStep:
     """Rows outside of the best k are told of as not there so far; once k final rows stand before them, as gone."""
 
+    columnar = False
+
     def __init__(self, node: Best, inputs: Sequence[Step], knowledge: Knowledge) -> None:
         self._input, self._number = inputs[0], node.number
         self._ranking = Ranking(node.order)

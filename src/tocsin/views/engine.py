@@ -6,14 +6,16 @@ different afterwards. Between two steps every view shows what is certain of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tocsin.views.aggregate import sort_key
 from tocsin.views.best import BestStep
+from tocsin.views.column_group import column_step
+from tocsin.views.columns import Batch, Encoder, rows_of
 from tocsin.views.errors import EventError
-from tocsin.views.events import Event, Item
+from tocsin.views.events import Event, Item, Table
 from tocsin.views.group import GroupStep
 from tocsin.views.history import History
 from tocsin.views.plan import Best, Group, Join, Merge, Node, Plan, Project, Relation, Select, Without
@@ -50,8 +52,8 @@ class Change:
 class Engine:
     """The state of all views of a plan."""
 
-    def __init__(self, plan: Plan, keep: bool = True) -> None:
-        """keep: remember rows that cannot change any more, which `state` needs."""
+    def __init__(self, plan: Plan, keep: bool = True, columns: bool = False) -> None:
+        """keep: remember rows that cannot change any more, which `state` needs. columns: for large batches."""
         self.plan = plan
         self.histories = {name: History(name) for name in plan.relations}
         self.knowledge: Knowledge = {name: history.known for name, history in self.histories.items()}
@@ -59,10 +61,13 @@ class Engine:
         self._steps: dict[Node, Step] = {}
         for node in self._nodes:
             inputs = [self._steps[part] for part in node.inputs]
-            self._steps[node] = make_step(node, inputs, self.knowledge)
+            made = column_step(node, inputs, self.knowledge) if columns else None
+            self._steps[node] = made or make_step(node, inputs, self.knowledge)
+        self._encoders = {name: Encoder(r.columns) for name, r in plan.relations.items()} if columns else {}
         self._views = [
             _View(name, node, self._ranks(node), keep or not node.history) for name, node in plan.views.items()
         ]
+        self._started = False
         self._flow({}, {})
 
     def step(
@@ -83,7 +88,24 @@ class Engine:
                 advance.setdefault(item.relation, []).extend(new)
                 if isinstance(item, Event):
                     rows.setdefault(item.relation, []).append(Row((item.tick,), item.cells, True))
-        return list(self._flow(rows, advance)) if advance else []
+        return self._flow({name: self._encoded(name, found) for name, found in rows.items()}, advance)
+
+    def step_table(self, table: Table) -> list[Change] | None:
+        """Takes many events at once, by column. None, and takes none, if one of them is not simply the next."""
+        if any(self.histories[name].is_behind(bulk.ticks) for name, bulk in table.items()):
+            return None
+        batches: dict[str, Batch] = {}
+        advance: dict[str, list[Range]] = {}
+        for name, bulk in table.items():
+            advance[name] = self.histories[name].extend(bulk.ticks, bulk.cells)
+            if name in self._encoders:
+                batches[name] = self._encoders[name].encode(bulk.ticks, bulk.columns)
+            else:
+                batches[name] = [Row((tick,), cells, True) for tick, cells in zip(bulk.ticks, bulk.cells, strict=True)]
+        return self._flow(batches, advance)
+
+    def _encoded(self, name: str, rows: list[Row]) -> Batch:
+        return self._encoders[name].rows(rows) if name in self._encoders else rows
 
     def state(self) -> Iterator[Change]:
         """Every row that is there, in its last state: views as they were created, rows by rank or key."""
@@ -97,12 +119,19 @@ class Engine:
         step = self._steps[node]
         return step if isinstance(step, BestStep) else None
 
-    def _flow(self, rows: dict[str, list[Row]], advance: dict[str, list[Range]]) -> Iterable[Change]:
-        made: dict[Node, list[Row]] = {}
+    def _flow(self, batches: Mapping[str, Batch], advance: Mapping[str, list[Range]]) -> list[Change]:
+        if not advance and self._started:
+            return []
+        self._started = True
+        made: dict[Node, Batch] = {}
         for node in self._nodes:
-            given = [rows.get(node.name, [])] if isinstance(node, Relation) else [made[part] for part in node.inputs]
-            made[node] = self._steps[node].step(given, advance)
-        return [change for view in self._views for change in view.take(made[view.node])]
+            if isinstance(node, Relation):
+                made[node] = batches.get(node.name, [])
+                continue
+            step = self._steps[node]
+            given = [made[part] if step.columnar else rows_of(made[part]) for part in node.inputs]
+            made[node] = step.step(given, advance)  # type: ignore[arg-type]
+        return [change for view in self._views for change in view.take(rows_of(made[view.node]))]
 
 
 def make_step(node: Node, inputs: Sequence[Step], knowledge: Knowledge) -> Step:
@@ -154,9 +183,10 @@ class _View:
             yield self._change(row)
 
     def _looks_different(self, before: Row, row: Row) -> bool:
-        if before == row:
-            return False
-        return before.is_final() != row.is_final() or self._cells(before) != self._cells(row)
+        for old, new in zip(before.cells[: self.node.visible], row.cells, strict=False):
+            if old != new and json_of(old) != json_of(new):
+                return True
+        return before.is_final() != row.is_final()
 
     def _cells(self, row: Row) -> dict[str, Any]:
         return dict(zip(self._columns, map(json_of, row.cells), strict=False))

@@ -73,6 +73,8 @@ class _Argument:
 class GroupStep:
     """Groups of any relation. Where the input is a history each row is tallied once; else members are remembered."""
 
+    columnar = False
+
     def __init__(self, node: Group, inputs: Sequence[Step], knowledge: Knowledge) -> None:
         self._node, self._input = node, inputs[0]
         self._key_of = key_function([expression for _, expression in node.keys])

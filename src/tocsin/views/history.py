@@ -7,6 +7,9 @@ order, so an event makes the earlier ticks that it skipped silent.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import islice
+from operator import ge
 from typing import Any
 
 from tocsin.views.errors import EventError
@@ -36,6 +39,17 @@ class History:
         assert isinstance(item, Closed)
         self.closed = True
         return self.known.add(FIRST_TICK, LAST_TICK)
+
+    def is_behind(self, ticks: Sequence[int]) -> bool:
+        """Whether ticks do not rise, or are not all new: then they must be taken one by one."""
+        last = self.known.last()
+        return (last is not None and ticks[0] <= last) or any(map(ge, ticks, islice(ticks, 1, None)))
+
+    def extend(self, ticks: Sequence[int], events: Sequence[Cells]) -> list[Range]:
+        """Takes many events whose ticks are not behind."""
+        self._ticks.extend(ticks)
+        self._events.extend(events)
+        return self.known.add(FIRST_TICK, ticks[-1])
 
     def at(self, tick: int) -> Cells | Special:
         """The event at a tick, SILENT or UNKNOWN."""

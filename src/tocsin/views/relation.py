@@ -10,9 +10,10 @@ Rows that may still appear are told of as not there so far, so that who counts t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from tocsin.views.expression import Evaluator, Expression, evaluator
+from tocsin.views.expression import Column, Evaluator, Expression, evaluator
 from tocsin.views.plan import Join, Merge, Project, Select, Without
 from tocsin.views.ticks import Range, Ticks
 from tocsin.views.value import SoFar, Value, both, is_final, negation, now_of, truth
@@ -45,7 +46,9 @@ class Row(NamedTuple):
 
 
 class Step(Protocol):
-    """An operator with what it remembers."""
+    """An operator with what it remembers; `columnar` if it takes batches of columns, too."""
+
+    columnar: bool
 
     def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
         """Takes the changed rows of each input and the newly known ticks of each source; gives its changed rows."""
@@ -57,6 +60,8 @@ class Step(Protocol):
 class Origin:
     """A source relation: its rows are made by the engine."""
 
+    columnar = False
+
     def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
         """The events."""
         return list(increments[0])
@@ -67,6 +72,8 @@ class Origin:
 
 
 class _Stateless:
+    columnar = False
+
     def __init__(self, inputs: Sequence[Step]) -> None:
         self._inputs = inputs
 
@@ -97,11 +104,17 @@ class ProjectStep(_Stateless):
     def __init__(self, node: Project, inputs: Sequence[Step]) -> None:
         super().__init__(inputs)
         self._outputs = [evaluator(expression) for _, expression in node.outputs]
+        places = [expression.index for _, expression in node.outputs if isinstance(expression, Column)]
+        picks = len(places) == len(node.outputs) > 1
+        self._pick: Callable[[Cells], Cells] = itemgetter(*places) if picks else self._computed
+
+    def _computed(self, cells: Cells) -> Cells:
+        return tuple([output(cells) for output in self._outputs])
 
     def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
         """Each row on its own; the key stays."""
-        outputs = self._outputs
-        return [Row(r.key, tuple([output(r.cells) for output in outputs]), r.present) for r in increments[0]]
+        pick = self._pick
+        return [Row(key, pick(cells), present) for key, cells, present in increments[0]]
 
 
 class MergeStep(_Stateless):

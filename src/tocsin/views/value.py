@@ -84,6 +84,7 @@ class Growing:
 
 Value: TypeAlias = int | float | str | bool | Rows | SoFar | Latest | Growing | Special | None
 EVOLVING = frozenset({SoFar, Latest, Growing, Special})
+PLAIN = frozenset({int, float, str, bool, type(None)})
 
 
 def at_least(low: Number, now: Number | None = None) -> SoFar:
@@ -145,7 +146,9 @@ def may_evolve(value: Value, later: Value) -> bool:
     if isinstance(value, SoFar):
         return _within(value, later)
     if isinstance(value, Latest):
-        return not isinstance(later, Latest) or value == later or (value.tick, value.rank) < (later.tick, later.rank)
+        if isinstance(later, Latest):
+            return value == later or (value.tick, value.rank) < (later.tick, later.rank)
+        return is_final(later)
     if isinstance(value, Growing):
         held = later.now if isinstance(later, Growing) else later
         return isinstance(held, Rows) and set(value.now.rows) <= set(held.rows)
@@ -164,10 +167,10 @@ def _within(value: SoFar, later: Value) -> bool:
 
 def json_of(value: Value) -> Any:
     """The value as the contract prints it: evolving values say so, final ones are plain JSON."""
+    if value.__class__ in PLAIN:
+        return value
     if isinstance(value, Rows):
         return value.json()
-    if value.__class__ not in EVOLVING:
-        return value
     if isinstance(value, Latest):
         return {"latest": json_of(value.now), "tick": value.tick}
     if isinstance(value, Growing):
@@ -199,8 +202,10 @@ def _absent(values: tuple[Value, ...]) -> Special | None:
 
 
 def _finite(number: Number) -> Number | None:
-    """Numbers outside of what can be written are null, as x/0 is."""
-    return number if isinstance(number, int) or isfinite(number) else None
+    """Numbers outside of what can be written are null, as x/0 is; there is one zero."""
+    if isinstance(number, int):
+        return number
+    return number + 0.0 if isfinite(number) else None
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -301,7 +306,7 @@ def _multiply(left: Any, right: Any) -> Any:
 
 
 def _negate(value: Any) -> Any:
-    return None if value is None else -value
+    return None if value is None else 0 - value
 
 
 def _divide_integers(left: Any, right: Any) -> Any:
@@ -450,7 +455,8 @@ def choose(*values: Value) -> Value:
         if condition is True:
             return values[at + 1]
         if condition.__class__ in EVOLVING:
-            return SoFar(now_of(choose(*map(now_of, values[at:]))))
+            unknown = UNKNOWN in values[at + 1 :]  # it may be chosen later, and nothing comes before unknown
+            return UNKNOWN if unknown else SoFar(now_of(choose(*map(now_of, values[at:]))))
     return values[-1]
 
 

@@ -255,6 +255,10 @@ class Windows:
             del self._open[key]
         return missing
 
+    def is_open(self, key: Key) -> bool:
+        """Whether ticks may still change the row: exact after `touched`."""
+        return key in self._open
+
     def is_complete(self, key: Key) -> bool:
         """Whether no tick can change the row any more."""
         windows = self._open.get(key)
@@ -277,6 +281,8 @@ class Windows:
             for key, windows in self._open.items():
                 if any(_meet(first, last, advance.get(source, ())) for source, first, last in windows):
                     found[key] = None
+        for key in found:
+            self.is_complete(key)
         return list(found)
 
     def _pop(self, source: str, found: dict[Key, None]) -> None:

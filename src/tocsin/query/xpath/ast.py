@@ -32,14 +32,16 @@ class Name:
 
     def accepts(self, clark: str) -> bool:
         """Is this a test that a node of that name ('{uri}local', or 'local') passes?"""
-        uri, _, local = clark[1:].rpartition("}") if clark.startswith("{") else ("", "", clark)
-        return (self.uri is None or self.uri == uri) and (self.local is None or self.local == local)
+        if self.local is not None:
+            return self.clark == clark
+        return self.uri is None or clark.startswith(f"{{{self.uri}}}")
 
     @property
     def clark(self) -> str:
         """The name as '{uri}local'; a wildcard has '*' in its place."""
-        local = self.local or "*"
-        return f"{{{self.uri}}}{local}" if self.uri else local
+        if not self.uri:
+            return self.local or "*"
+        return f"{{{self.uri}}}{self.local or '*'}"
 
 
 @dataclass(frozen=True, slots=True)

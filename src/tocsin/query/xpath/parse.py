@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite
 from typing import NoReturn, TypeVar
 
@@ -81,9 +82,7 @@ class _PositionCall:
     """position(), waiting for its comparison."""
 
 
-def parse_xpath(
-    text: str, namespaces: Mapping[str, str] | None = None, limits: QueryLimits = DEFAULTS.query
-) -> Path:
+def parse_xpath(text: str, namespaces: Mapping[str, str] | None = None, limits: QueryLimits = DEFAULTS.query) -> Path:
     """The tree of an XPath expression, or a QueryError that names the position."""
     if len(text) > limits.query_characters_max:
         reason = f"the query has {len(text):,} characters, at most {limits.query_characters_max:,} are allowed"
@@ -95,12 +94,12 @@ def parse_xpath(
 
 def _plain(text: str) -> Path:
     """Most queries are names, '*', '/' and '//' only: one regular expression reads them."""
-    return Path(
-        tuple(
-            Step(Axis.CHILD, ANY if name == "*" else Name(name), (), slashes == "//")
-            for slashes, name in _PLAIN_STEP.findall(text)
-        )
-    )
+    return Path(tuple([_plain_step(slashes, name) for slashes, name in _PLAIN_STEP.findall(text)]))
+
+
+@lru_cache(maxsize=65_536)
+def _plain_step(slashes: str, name: str) -> Step:
+    return Step(Axis.CHILD, ANY if name == "*" else Name(name), (), slashes == "//")
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -219,7 +218,7 @@ class _Parser:
         return Path(tuple(steps), bool(opening))
 
     def starts_step(self) -> bool:
-        return self.token.kind == "name" or self.token.text in (".", "..", "@", "*")
+        return self.token.kind == "name" or self.token.text in (".", "..", "@", "*", "$")
 
     def last_of_its_kind(self, step: Step) -> None:
         if self.token.text == ".":
@@ -319,6 +318,13 @@ class _Parser:
             self.leftover("the predicate")
         self.fail(f"expected a comparison, 'and', 'or' or {closing!r} instead of {token.text!r}")
 
+    def close(self, opening: _Token) -> None:
+        """The ')' that belongs to an opening."""
+        if self.token.kind == "end":
+            self.fail("this '(' is never closed: add a ')'", opening)
+        if not self.sign(")"):
+            self.leftover_inside(")")
+
     def condition(self, operand: Operand | _PositionCall, token: _Token) -> Predicate:
         """An operand where something true or false is needed."""
         if isinstance(operand, _PositionCall):
@@ -392,7 +398,7 @@ class _Parser:
             return self.number()
         if self.sign("("):
             inner = self.deeper(self.either, token)
-            self.expect(")", "this '(' is never closed: add a ')'", token if self.token.kind == "end" else None)
+            self.close(token)
             if isinstance(inner, Path) and self.token.text in ("/", "//", "["):
                 self.refuse("a path that continues after parentheses", "write it without them")
             return inner
@@ -411,7 +417,7 @@ class _Parser:
             return _PositionCall()
         condition = self.token
         inner = self.condition(self.deeper(self.either, token), condition)
-        self.expect(")", "this '(' is never closed: add a ')'", self.tokens[self.at] if self.at else None)
+        self.close(token)
         return Never(inner)
 
     def number(self) -> float:

@@ -76,6 +76,18 @@ def clauses_of(query: Path) -> tuple[Clause, ...]:
     return _extend(start, query)
 
 
+def plain_path(query: Path) -> Linear | None:
+    """The one linear path of a query that has only names, '*', '/' and '//'; None for all others."""
+    labels: list[str] = []
+    for step in query.steps:
+        if step.axis is not Axis.CHILD or step.predicates or not isinstance(step.test, Name):
+            return None
+        if step.deep:
+            labels.append(EPSILON)
+        labels.append(step.test.clark)
+    return tuple(labels) if query.absolute else None
+
+
 def linear(hops: tuple[Hop, ...]) -> Linear:
     """The labels of the hops, ε before the deep ones."""
     labels: list[str] = []

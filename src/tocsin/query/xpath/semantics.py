@@ -14,6 +14,7 @@ from typing import Any
 
 from tocsin.markup import Markup, Tree
 from tocsin.query.xpath.ast import (
+    ANY,
     Axis,
     Compare,
     Every,
@@ -178,7 +179,7 @@ def _passes(step: Step, tree: Tree, node: NodeId) -> bool:
         return True
     if kind == "attribute":
         return step.axis is Axis.ATTRIBUTE and step.test.accepts(key)
-    return kind == "element" and step.test.accepts(tree.names[element])
+    return kind == "element" and (step.test is ANY or step.test.accepts(tree.names[element]))
 
 
 def is_true(predicate: Predicate, tree: Tree, node: NodeId, position: int) -> bool:

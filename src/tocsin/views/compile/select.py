@@ -10,7 +10,7 @@ from tocsin.views.compile.aggregates import Aggregates, is_aggregate
 from tocsin.views.compile.expressions import Part, Scope, typed
 from tocsin.views.errors import ViewError
 from tocsin.views.expression import Column, Expression, Kind, Type, columns_of, shifted
-from tocsin.views.plan import Best, Group, Join, Merge, Node, Order, Project, Select, Without, renamed_source
+from tocsin.views.plan import Best, Group, Join, Merge, Node, Order, Project, Relation, Select, Without, renamed_source
 
 ALLOWED = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "distinct", "with_", "kind"}
 NO_EQUALITY = "a JOIN needs an equality of both sides: write JOIN … ON a.column = b.column"
@@ -85,7 +85,8 @@ class Query:
         if not isinstance(table, exp.Table) or table.args.get("db"):
             raise ViewError(f"FROM needs the name of a relation or view, not {table.sql()}")
         node = self._local.get(table.name.lower()) or self._lookup(table.name)
-        return Part(table.alias or table.name, table.name, node, offset)
+        name = node.name if isinstance(node, Relation) else table.name
+        return Part(table.alias or table.name, name, node, offset)
 
     def _join(self, left: Node, scope: Scope, join: exp.Join) -> tuple[Node, Scope]:
         side = " ".join(str(join.args.get(word) or "") for word in ("method", "side", "kind")).split()

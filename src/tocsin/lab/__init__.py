@@ -1,0 +1,1 @@
+"""One module per experiment of the papers; results as tables and plots."""

@@ -1,0 +1,291 @@
+"""Knowledge downstream, curiosity upstream, over a channel that loses, repeats and reorders (§3.1, §3.2)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin.views.knowledge import (
+    BestTracker,
+    Guard,
+    Interest,
+    Knowledge,
+    Merger,
+    Publisher,
+    Pull,
+    Receiver,
+    TickStore,
+    Wanted,
+    pull,
+)
+from tocsin.views.ticks import FIRST_TICK, LAST_TICK, Ticks
+from tocsin.views.value import SILENT, UNKNOWN
+
+RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)).map(lambda p: (p[0], p[0] + p[1])), max_size=12)
+
+
+@given(RANGES, st.integers(0, 40), st.integers(0, 40))
+def test_ranges_of_ticks_are_sets_of_ticks(ranges, first, last):
+    ticks, plain = Ticks(), set()
+    for start, end in ranges:
+        new = ticks.add(start, end)
+        fresh = set(range(start, end + 1)) - plain
+        assert {tick for a, b in new for tick in range(a, b + 1)} == fresh
+        plain |= fresh
+    assert {tick for tick in range(50) if tick in ticks} == plain
+    assert ticks.count() == len(plain)
+    wanted = set(range(first, last + 1))
+    assert {tick for a, b in ticks.missing(first, last) for tick in range(a, b + 1)} == wanted - plain
+    assert ticks.missing_count(first, last) == len(wanted - plain)
+    assert ticks.covers(first, last) == (wanted <= plain)
+    between = [(b, a) for (_, b), (a, _) in zip(ticks.ranges(), ticks.ranges()[1:], strict=False)]
+    assert all(b + 1 < a for b, a in between), "ranges are apart"
+    assert ticks.horizon(first) == next(t for t in range(first - 1, 60) if t + 1 not in plain)
+    assert Ticks(ticks.ranges()) == ticks == ticks.copy()
+    assert Ticks(ranges[:3]) <= ticks
+
+
+def deliver(seed: int, loss: float, events: int = 60) -> tuple[Publisher, Receiver, list, int]:
+    """One publisher and one receiver; every message is lost, repeated or delayed at random."""
+    chance = random.Random(seed)
+    publisher, receiver = Publisher("quotes"), Receiver("quotes", patience_seconds=3.0)
+    publisher.subscribe("me")
+    tick, sent, got, on_the_way, largest = 0, [], [], [], 0
+
+    def send(messages):
+        for message in messages:
+            for _ in range(chance.choice([1, 1, 2])):
+                if chance.random() >= loss:
+                    on_the_way.append((chance.randint(0, 8), message))
+
+    for now in range(3000):
+        if len(sent) < events and chance.random() < 0.5:
+            tick += chance.randint(1, 4)
+            sent.append((tick, (tick,)))
+            send([publisher.publish(tick, (tick,))])
+            if len(sent) == events:
+                send([publisher.close()])
+        arrived = [message for delay, message in on_the_way if delay == 0]
+        on_the_way = [(delay - 1, message) for delay, message in on_the_way if delay > 0]
+        chance.shuffle(arrived)
+        questions = []
+        for message in arrived:
+            ready, question = receiver.handle(message, float(now))
+            got += ready
+            questions.append(question)
+        wakes = receiver.wakes_at()
+        if wakes is not None and wakes <= now:
+            questions.append(receiver.wake(float(now)))
+        for question in questions:
+            if question is not None and chance.random() >= loss:
+                send(publisher.handle(question, "me"))
+        largest = max(largest, receiver.store.size())
+        if receiver.is_complete():
+            break
+    assert got == sent
+    return publisher, receiver, got, largest
+
+
+@pytest.mark.row("G12")
+@pytest.mark.parametrize("seed", range(40))
+def test_gaps_fill_in_order_exactly_once_and_the_log_is_trimmed(seed):
+    """§3.1: guaranteed delivery over 30 % loss; storage upstream is trimmed after acknowledgements."""
+    publisher, receiver, got, _ = deliver(seed, loss=0.3)
+    assert receiver.is_complete()
+    assert len(got) == 60
+    publisher.handle(receiver.wake(1e9) or _acknowledge(receiver), "me")
+    assert publisher.store.size() == 1, "nothing is held but one range of known ticks"
+
+
+def _acknowledge(receiver):
+    from tocsin.views.knowledge import Curiosity
+
+    return Curiosity("quotes", (), receiver.horizon())
+
+
+def test_nothing_is_asked_for_where_nothing_is_lost():
+    publisher, receiver = Publisher("quotes"), Receiver("quotes")
+    for tick in range(1, 100, 3):
+        ready, question = receiver.handle(publisher.publish(tick, (tick,)), 0.5)
+        assert ready == [(tick, (tick,))]
+        assert question is not None
+        assert question.wanted == ()
+        assert question.acknowledged == tick
+
+
+def test_a_gap_is_asked_for_at_once_and_again_until_it_is_filled():
+    publisher, receiver = Publisher("quotes"), Receiver("quotes", patience_seconds=1.0)
+    first, lost, third = (publisher.publish(tick, (tick,)) for tick in (5, 9, 12))
+    receiver.handle(first, 0.0)
+    ready, question = receiver.handle(third, 0.1)
+    assert ready == []
+    assert question is not None
+    assert question.wanted == ((6, 9),)
+    assert receiver.wake(0.2).wanted == ()  # type: ignore[union-attr]
+    assert (6, 9) in receiver.wake(1.2).wanted  # type: ignore[union-attr]
+    (message, silence) = publisher.handle(question, "me")
+    assert (message.tick, silence.silent) == (lost.tick, ((6, 8),))
+    assert receiver.handle(silence, 1.3)[0] == []
+    assert receiver.handle(message, 1.3)[0] == [(9, (9,)), (12, (12,))]
+    assert receiver.handle(message, 1.4)[0] == [], "a repeat is ignored"
+
+
+def test_a_horizon_that_stands_still_raises_curiosity():
+    receiver = Receiver("quotes", patience_seconds=2.0)
+    receiver.handle(Publisher("quotes").publish(5, ()), 0.0)
+    assert receiver.wakes_at() == 2.0
+    assert receiver.wake(2.0).wanted == ((6, LAST_TICK),)  # type: ignore[union-attr]
+
+
+def test_events_are_logged_before_they_are_handed_on():
+    logged: list[Knowledge] = []
+    publisher = Publisher("quotes", logged.append)
+    said = [publisher.publish(3, ("a",)), publisher.silence(8), publisher.publish(9, ("b",))]
+    assert logged == said
+    risen = Publisher("quotes")
+    risen.recover(logged)
+    assert risen.store.known == publisher.store.known
+    assert risen.store.events(0, 10) == [(3, ("a",)), (9, ("b",))]
+    assert risen.publish(12, ("c",)).silent == ((10, 11),)
+
+
+@pytest.mark.row("G13")
+def test_memory_grows_with_gaps_not_with_ticks():
+    """§3.1: ranges of silence, a doubt horizon, gaps; merge delays silence until all inputs are silent."""
+    store = TickStore()
+    for tick in range(0, 1_000_000, 1000):
+        store.put(Knowledge("r", ((tick, tick + 998),), tick + 999, ()))
+        store.drop(tick + 999)
+    assert store.size() == 1
+    for gap in range(1, 11):
+        start = 1_000_000 + 2000 * gap
+        store.put(Knowledge("r", ((start, start + 1500),)))
+    assert store.size() == 11
+    assert len(store.gaps()) == 11
+    assert store.horizon() == FIRST_TICK - 1
+    assert (store.at(5), store.at(1_000_001)) == (SILENT, UNKNOWN)
+
+    merger = Merger("both", ["a", "b"])
+    assert merger.handle(Knowledge("a", ((FIRST_TICK, 9),))) == []
+    assert merger.handle(Knowledge("b", ((FIRST_TICK, 3),), 4, ("x",))) == [
+        Knowledge("both", ((FIRST_TICK, 3),), 4, ("b", "x"))
+    ]
+    assert merger.handle(Knowledge("b", ((5, 20),))) == [Knowledge("both", ((5, 9),))]
+    assert merger.handle(Knowledge("b", ((5, 20),))) == []
+    assert merger.horizon() == 9
+    _, receiver, _, largest = deliver(3, loss=0.3, events=200)
+    assert largest < 100, "held until gaps fill, then forgotten"
+    assert receiver.store.size() == 1
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def flights(seed: int, curious: bool) -> tuple[dict, int]:
+    """Prices matter while seats are left (`seats > 0 AND price < 50`); a sold-out flight never matters again."""
+    chance = random.Random(seed)
+    interest = Interest()
+    guard = Guard(lambda seats: True if seats > 0 else False)  # noqa: SIM210
+    seats, prices, seen, messages = {}, {}, {}, 0
+    for _ in range(400):
+        flight = chance.randint(1, 8)
+        if flight not in seats:
+            seats[flight] = 10
+        if chance.random() < 0.3:
+            seats[flight] = max(0, seats[flight] - chance.randint(1, 4))
+            told = guard.see(flight, seats[flight])
+            if told is not None and curious:
+                interest.handle(told)
+        else:
+            prices[flight] = chance.randint(1, 99)
+            state = interest.offer(flight, prices[flight])
+            if state is not None:
+                messages += 1
+                seen[flight] = state
+    return {f: seen.get(f) for f, left in seats.items() if left > 0 and seen.get(f, 99) < 50}, messages
+
+
+def switched(seed: int, curious: bool) -> tuple[list, int]:
+    """`a AND b > 0`: while a is false changes of b are held back, and the last one is sent when a is true again."""
+    chance = random.Random(seed)
+    interest, guard = Interest(), Guard(lambda a: True if a else None)
+    a, b, seen, messages, shown = True, 0, 0, 0, []
+    for _ in range(300):
+        if chance.random() < 0.2:
+            a = not a
+            told = guard.see("b", a)
+            held = interest.handle(told) if told is not None and curious else None
+            if held is not None:
+                seen, messages = held, messages + 1
+        else:
+            b = chance.randint(-3, 3)
+            state = interest.offer("b", b)
+            if state is not None:
+                seen, messages = state, messages + 1
+        shown.append(a and seen > 0)
+    return shown, messages
+
+
+def best_at_a_distance(seed: int) -> tuple[int, int]:
+    """The cheapest 3 while flights come, change and leave; upstream pushes only what is tracked."""
+    chance = random.Random(seed)
+    rows: dict[int, tuple[int, int]] = {}
+    tracker, pushed, changes = BestTracker(3), 0, 0
+    for at in range(600):
+        request = None
+        changes += 1
+        if rows and chance.random() < 0.35:
+            key = chance.choice(list(rows))
+            wanted = tracker.wants(rows.pop(key))
+            request = tracker.remove(key) if wanted else None
+        else:
+            key = chance.randint(0, 60)
+            place = (chance.randint(1, 99), at)
+            wanted = tracker.wants(place) or (key in rows and tracker.wants(rows[key]))
+            rows[key] = place
+            request = tracker.put(key, place) if wanted else None
+        pushed += wanted
+        if request is not None:
+            tracker.answer(*pull(rows, request))
+        assert tracker.best() == [key for _, key in sorted((place, key) for key, place in rows.items())[:3]]
+    return pushed, changes
+
+
+@pytest.mark.row("G15")
+def test_curiosity_about_values_saves_messages_and_changes_no_result():
+    """§3.2: the sold-out flight, `a and (b > 0)`, and cheapest 3 that tracks 5 and pulls at the third deletion."""
+    for seed in range(20):
+        for scenario in (flights, switched):
+            (result, messages), (plain, all_messages) = scenario(seed, True), scenario(seed, False)
+            assert result == plain
+            assert messages < all_messages
+        pushed, changes = best_at_a_distance(seed)
+        assert pushed < changes
+
+    tracker = BestTracker(3)
+    rows = {key: (key, key) for key in range(1, 11)}
+    for key, place in rows.items():
+        tracker.put(key, place)
+    assert tracker.best() == [1, 2, 3]
+    answers = []
+    for gone in (1, 2, 3):
+        del rows[gone]
+        answers.append(tracker.remove(gone))
+    assert answers == [None, None, Pull(3, (5, 5))]
+    tracker.answer(*pull(rows, answers[-1]))
+    assert tracker.best() == [4, 5, 6]
+
+
+def test_what_is_not_wanted_for_good_stays_off():
+    interest, guard = Interest(), Guard(lambda seats: True if seats else False)  # noqa: SIM210
+    told = guard.see("NW44", 0)
+    assert told == Wanted("NW44", False, for_good=True)
+    assert guard.see("NW44", 3) is None
+    interest.handle(told)
+    assert interest.offer("NW44", 1) is None
+    assert interest.handle(Wanted("NW44", True)) is None
+    assert interest.offer("NW44", 2) is None
+    assert interest.saved == 2
