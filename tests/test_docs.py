@@ -54,6 +54,7 @@ def printed(session: list[str]) -> list[str]:
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", "COLUMNS": "100"}
     script = "".join(f"{command}\nstatus=$?; printf '{END}'; (exit $status)\n" for command in session)
+    script += "exit 0"  # the last command may fail, the script may not
     with TemporaryDirectory() as folder:
         run = subprocess.run(
             ["bash", "-c", script],

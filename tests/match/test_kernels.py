@@ -224,10 +224,13 @@ def test_match_chains_sees_only_the_clauses_of_its_snapshot(
 def test_owners_are_ordered_and_pairs_name_each_bit(found: list[tuple[int, int]]) -> None:
     owners, masks = u32([owner for owner, _ in found]), np.array([mask for _, mask in found], np.uint64)
     room = sum(mask.bit_count() for _, mask in found)
-    pair_owner, pair_doc, bounds = np.empty(room, np.uint32), np.empty(room, np.uint8), np.zeros(65, np.int64)
-    kernels.expand_pairs(owners, frozen(masks), bounds, pair_owner, pair_doc)
+    pair_owner, pair_doc = np.empty(room, np.uint32), np.empty(room, np.uint8)
+    assert kernels.expand_pairs(owners, frozen(masks), pair_owner, pair_doc) == room
     assert list(zip(pair_owner.tolist(), pair_doc.tolist(), strict=True)) == reference.expand_pairs(found)
-    assert bounds.tolist() == [sum(doc < at for doc in pair_doc.tolist()) for at in range(65)]
+    grouped, bounds = np.empty(room, np.uint32), np.zeros(65, np.int64)
+    kernels.expand_documents(owners, frozen(masks), bounds, grouped)
+    of = [grouped[bounds[doc] : bounds[doc + 1]].tolist() for doc in range(64)]
+    assert of == reference.expand_documents(found)
     owners = owners.copy()
     count = kernels.order_owners(owners, masks, np.empty_like(owners), np.empty_like(masks))
     ordered = list(zip(owners[:count].tolist(), masks[:count].tolist(), strict=True))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tocsin.match import kernels, reference, segments
 from tocsin.match.kernels import KEY_MAX
-from tocsin.match.segments import Clauses, ClauseSet, Marks, Scratch, Segment, due, has_bits, in_order, merge, pairs
+from tocsin.match.segments import Clauses, ClauseSet, Marks, Scratch, Segment, by_document, due, has_bits, merge, pairs
 
 COMPILED = kernels.COMPILED
 VOLUME = 60 if COMPILED else 4
@@ -254,10 +254,13 @@ def test_a_life_of_adding_removing_and_tidying(seed: int, monkeypatch: pytest.Mo
     assert clauses.snapshot().keys <= 151
 
 
-def test_pairs_come_by_document_and_owner() -> None:
+def test_pairs_and_owners_by_document() -> None:
     owners, masks = np.array([9, 7, 9], np.uint32), np.array([1 << 63, 5, 4], np.uint64)
-    pair_owner, pair_doc = pairs(*in_order(owners, masks))
-    assert list(zip(pair_doc.tolist(), pair_owner.tolist(), strict=True)) == [(0, 7), (2, 7), (2, 9), (63, 9)]
+    pair_owner, pair_doc = pairs(owners, masks)
+    assert list(zip(pair_owner.tolist(), pair_doc.tolist(), strict=True)) == [(9, 63), (7, 0), (7, 2), (9, 2)]
+    found, bounds = by_document(owners, masks)
+    assert found.tolist() == [7, 7, 9, 9]
+    assert bounds.tolist() == [0, 1, 1, *[3] * 61, 4]
     assert owners.tolist() == [9, 7, 9]
 
 

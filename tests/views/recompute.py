@@ -14,7 +14,8 @@ from tocsin.views.compile import compile_views
 from tocsin.views.engine import Change, Engine
 from tocsin.views.events import Decoder
 
-SETTINGS = "SET integer_division = true; SET ieee_floating_point_ops = false; SET threads = 1; SET error_on_division_by_zero = false;"
+SETTINGS = """SET integer_division = true; SET ieee_floating_point_ops = false;
+SET threads = 1; SET error_on_division_by_zero = false;"""
 LATEST = re.compile(r"\blatest\((\w+)\)")  # the one word that DuckDB lacks: it goes by the tick
 
 
@@ -31,8 +32,10 @@ def recompute(sql: str, items: list[dict[str, Any]]) -> dict[str, list[dict[str,
         rows = list(by_tick.values())  # a repeated event is one event
         columns = [column for column, *_ in base.execute(f"DESCRIBE {name}").fetchall()]
         if rows:
-            marks = ", ".join("?" for _ in columns)
-            base.executemany(f"INSERT INTO {name} VALUES ({marks})", [[r.get(c) for c in columns] for r in rows])
+            marks = ", ".join("unnest(?)" for _ in columns)
+            base.execute(
+                f"INSERT INTO {name} SELECT {marks}", [[row.get(column) for row in rows] for column in columns]
+            )
     found = {}
     for part in statements:
         if part not in relations:

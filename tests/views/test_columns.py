@@ -22,7 +22,8 @@ CREATE VIEW a AS SELECT k, tick / 7 AS w, count(*) AS n, count(x) AS nx, max(y) 
     latest(k) AS word, latest(y) AS now, max(x * x - 3) AS square FROM r GROUP BY k, tick / 7;
 CREATE VIEW b AS SELECT x % 2 AS odd, y > 1 AS over, max(x + y) AS top FROM r WHERE k = 'a' OR x > 1 GROUP BY 1, 2;
 CREATE VIEW c AS SELECT y, min(tick) AS first FROM r WHERE NOT (x IS NULL) AND k <> 'b' GROUP BY y;
-CREATE VIEW d AS SELECT x / y AS q, count(*) AS n FROM (SELECT x * 2 AS x, y - 1 AS y FROM r WHERE x <= 3) AS t GROUP BY 1;
+CREATE VIEW d AS SELECT x / y AS q, count(*) AS n FROM (SELECT x * 2 AS x, y - 1 AS y FROM r WHERE x <= 3) AS t
+    GROUP BY 1;
 CREATE VIEW plain AS SELECT k, x * 3 AS z FROM r WHERE y <> 2.0;
 """
 
@@ -78,14 +79,16 @@ def test_integers_beyond_64_bits_are_exact():
 @pytest.mark.row("G14")
 @pytest.mark.parametrize("columns", [False, True])
 def test_a_step_ignores_what_it_has_already_counted(columns):
-    """Relational subscriptions §3.2: retransmissions of rows that were included are ignored; here each comes 3 times."""
+    """Relational subscriptions §3.2: retransmissions of rows that were included are ignored; all come 3 times."""
     compiled = compile_views(SQL)
     engine, decoder = Engine(compiled.plan, columns=columns), Decoder(compiled.plan.relations)
     chance = random.Random(5)
     items = interleave(chance, source(chance, "r", 40), source(chance, "s", 40))
     for step in engine._steps.values():
+
         def thrice(increments, advance, once=step.step):
             return [row for _ in range(3) for row in rows_of(once(increments, advance))]
+
         step.step = thrice  # type: ignore[method-assign]
     for item in items:
         engine.step([decoder.item(item)])

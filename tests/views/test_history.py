@@ -39,8 +39,9 @@ def test_ticks_become_silent_or_events_and_never_change(seed):
                 seen[name, tick] = state
             events = [tick for tick, state in enumerate(states) if isinstance(state, tuple)]
             assert not events or UNKNOWN not in states[: events[-1]]
-        wrong = {"relation": "s", "tick": chance.randint(0, 20), "k": "another", "z": 77}
-        if engine.histories["s"].at(wrong["tick"]) is not UNKNOWN:
+        tick = chance.randint(0, 20)
+        wrong = {"relation": "s", "tick": tick, "k": "another", "z": 77}
+        if engine.histories["s"].at(tick) is not UNKNOWN:
             with pytest.raises(EventError):
                 engine.step([DECODER.item(wrong)])
     assert UNKNOWN not in seen.values(), "both relations are closed"

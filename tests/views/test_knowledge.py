@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tocsin.views.knowledge import (
     BestTracker,
+    Curiosity,
     Guard,
     Interest,
     Knowledge,
@@ -29,7 +30,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)).map(lambda p:
 
 @given(RANGES, st.integers(0, 40), st.integers(0, 40))
 def test_ranges_of_ticks_are_sets_of_ticks(ranges, first, last):
-    ticks, plain = Ticks(), set()
+    ticks, plain = Ticks(), set[int]()
     for start, end in ranges:
         new = ticks.add(start, end)
         fresh = set(range(start, end + 1)) - plain
@@ -53,7 +54,8 @@ def deliver(seed: int, loss: float, events: int = 60) -> tuple[Publisher, Receiv
     chance = random.Random(seed)
     publisher, receiver = Publisher("quotes"), Receiver("quotes", patience_seconds=3.0)
     publisher.subscribe("me")
-    tick, sent, got, on_the_way, largest = 0, [], [], [], 0
+    tick, largest = 0, 0
+    sent, got, on_the_way = list[tuple](), list[tuple](), list[tuple]()
 
     def send(messages):
         for message in messages:
@@ -101,8 +103,6 @@ def test_gaps_fill_in_order_exactly_once_and_the_log_is_trimmed(seed):
 
 
 def _acknowledge(receiver):
-    from tocsin.views.knowledge import Curiosity
-
     return Curiosity("quotes", (), receiver.horizon())
 
 
@@ -275,7 +275,7 @@ def test_curiosity_about_values_saves_messages_and_changes_no_result():
         del rows[gone]
         answers.append(tracker.remove(gone))
     assert answers == [None, None, Pull(3, (5, 5))]
-    tracker.answer(*pull(rows, answers[-1]))
+    tracker.answer(*pull(rows, Pull(3, (5, 5))))
     assert tracker.best() == [4, 5, 6]
 
 

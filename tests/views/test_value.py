@@ -118,7 +118,8 @@ def test_every_operation_of_one_is_monotone(name, data):
 @given(st.data())
 def test_logic_and_choice_are_monotone(data):
     def evolved(value: v.Value) -> v.Value:
-        return data.draw(TRUTHS.filter(lambda other: may_evolve(value, other)))
+        found: v.Value = data.draw(TRUTHS.filter(lambda other: may_evolve(value, other)))
+        return found
 
     a, b = data.draw(TRUTHS), data.draw(TRUTHS)
     a2, b2 = evolved(a), evolved(b)
@@ -200,7 +201,7 @@ def members(*cells: v.Value) -> tuple[list[Member], int]:
 
 
 S, Q = SILENT, UNKNOWN
-COLUMN = [Q, S, 0, 1, 2, 3]
+COLUMN: list[v.Value] = [Q, S, 0, 1, 2, 3]
 
 
 @pytest.mark.row("G5")
@@ -224,6 +225,7 @@ def test_figure_2():
                     assert may_evolve(function(*members(*rows)), function(*members(*evolved)))
 
 
+ROWS = st.tuples(st.one_of(SMALL, st.none(), st.floats(-9, 9)), st.integers(0, 99))
 MEMBERS = st.tuples(st.sampled_from([True, SoFar(True), SoFar(False), False]), NUMBERS, st.integers(0, 5))
 
 
@@ -248,8 +250,7 @@ def test_aggregates_are_monotone_in_members_and_in_what_may_come(name, data):
 
 
 @pytest.mark.parametrize("name", ["count", "sum", "max", "min", "latest", "collect"])
-@given(rows=st.lists(st.tuples(st.one_of(SMALL, st.none(), st.floats(-9, 9)), st.integers(0, 99)),
-                     max_size=6, unique_by=lambda row: row[1]), more=st.one_of(st.none(), st.integers(0, 3)))  # fmt: skip
+@given(rows=st.lists(ROWS, max_size=6, unique_by=lambda row: row[1]), more=st.one_of(st.none(), st.integers(0, 3)))
 def test_a_tally_gives_what_its_definition_gives(name, rows, more):
     counted = tally(name, ("value",))
     for value, tick in rows:

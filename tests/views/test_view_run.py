@@ -86,7 +86,8 @@ def test_a_batch_coalesces(tmp_path, capsys, batch):
 
 def test_large_batches_go_by_column_and_give_the_same(tmp_path, capsys):
     events = [
-        {"relation": "quotes", "tick": t, "issue": "ABC"[t % 3], "price": t % 17 + 0.5, "volume": t} for t in range(2000)
+        {"relation": "quotes", "tick": t, "issue": "ABC"[t % 3], "price": t % 17 + 0.5, "volume": t}
+        for t in range(2000)
     ]
     events[700]["tick"] = 3  # one that is refused
     results = []
@@ -129,7 +130,7 @@ def test_gzip_is_read(tmp_path, capsys):
 def test_a_missing_file_is_named(tmp_path):
     parser = argparse.ArgumentParser()
     view.arguments(parser)
-    with pytest.raises(InputError, match="absent.sql"):
+    with pytest.raises(InputError, match=r"absent\.sql"):
         view.run(parser.parse_args(["run", "-f", str(tmp_path / "absent.sql"), "-e", "-"]))
     for wrong in ("0", "-3", "x"):
         with pytest.raises(SystemExit):

@@ -1087,10 +1087,24 @@ def order_owners(owners: U32, masks: U64, other_owners: U32, other_masks: U64) -
 
 
 @kernel
-def expand_pairs(owners: U32, masks: U64, bounds: I64, pair_owner: U32, pair_doc: U8) -> None:
-    """(owner, document) for each bit, by document, then as owners are; those of document d begin at bounds[d].
+def expand_pairs(owners: U32, masks: U64, pair_owner: U32, pair_doc: U8) -> int:
+    """One (owner, document) for each bit; there is room."""
+    count = _0
+    for number in range(U(owners.size)):
+        bits = masks[number]
+        while bits != _0:
+            pair_owner[count] = owners[number]
+            pair_doc[count] = lowest_bit(bits)
+            bits &= bits - _1
+            count += _1
+    return int(count)
 
-    bounds has 65 zeros before, and there is room.
+
+@kernel
+def expand_documents(owners: U32, masks: U64, bounds: I64, found: U32) -> None:
+    """The owners of document d are found[bounds[d]:bounds[d + 1]], in the order given.
+
+    bounds is 65 zeros before, and there is room.
     """
     total = U(owners.size)
     for number in range(total):
@@ -1104,11 +1118,9 @@ def expand_pairs(owners: U32, masks: U64, bounds: I64, pair_owner: U32, pair_doc
     for number in range(total):
         bits = masks[number]
         while bits != _0:
-            doc_of = lowest_bit(bits)
-            place = places[doc_of]
-            places[doc_of] += 1
-            pair_owner[place] = owners[number]
-            pair_doc[place] = doc_of
+            of = lowest_bit(bits)
+            found[places[of]] = owners[number]
+            places[of] += 1
             bits &= bits - _1
 
 

@@ -259,9 +259,14 @@ def order_owners(found: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return sorted(merged.items())
 
 
-def expand_pairs(found: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """(owner, document) for each bit of each mask, by document, then in the order given."""
-    return [(owner, doc) for doc in range(64) for owner, mask in found if mask >> doc & 1]
+def expand_pairs(found: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(owner, document) for each bit of each mask."""
+    return [(owner, doc) for owner, mask in found for doc in range(64) if mask >> doc & 1]
+
+
+def expand_documents(found: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """The owners of each document, in the order given."""
+    return [[owner for owner, mask in found if mask >> doc & 1] for doc in range(64)]
 
 
 # --- building segments ----------------------------------------------------------------------------------------------

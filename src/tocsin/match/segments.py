@@ -407,18 +407,21 @@ def due(sizes: Sequence[int]) -> int:
 
 
 def pairs(owners: U32, masks: U64) -> tuple[U32, U8]:
-    """(owner, document number) for each bit of each mask, by document, then in the order of owners."""
+    """(owner, document number) for each bit of each mask, in the order of owners."""
     count = int(np.bitwise_count(masks).sum())
     pair_owner, pair_doc = np.empty(count, np.uint32), np.empty(count, np.uint8)
-    kernels.expand_pairs(frozen(owners), frozen(masks), np.zeros(65, np.int64), pair_owner, pair_doc)
+    kernels.expand_pairs(frozen(owners), frozen(masks), pair_owner, pair_doc)
     return pair_owner, pair_doc
 
 
-def in_order(owners: U32, masks: U64) -> tuple[U32, U64]:
-    """By owner, each once, with the bits of all its masks: then `pairs` come by document and owner, each once."""
+def by_document(owners: U32, masks: U64) -> tuple[U32, I64]:
+    """The owners of document d are found[bounds[d]:bounds[d + 1]], ascending and each once: (found, bounds)."""
     owners, masks = owners.copy(), masks.copy()
     count = kernels.order_owners(owners, masks, np.empty_like(owners), np.empty_like(masks))
-    return owners[:count], masks[:count]
+    owners, masks = frozen(owners[:count]), frozen(masks[:count])
+    bounds, found = np.zeros(DOCUMENTS_MAX + 1, np.int64), np.empty(int(np.bitwise_count(masks).sum()), np.uint32)
+    kernels.expand_documents(owners, masks, bounds, found)
+    return found, bounds
 
 
 def has_bits(bits: U64, numbers: U32) -> npt.NDArray[np.bool_]:

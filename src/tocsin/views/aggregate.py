@@ -6,7 +6,7 @@ The functions are the definition: they look at all members of a group and at how
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Any, Protocol
@@ -170,7 +170,7 @@ class CountTally:
 
     number: int = 0
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:  # noqa: ARG002
+    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
         self.number += values[0] is not None
 
     def result(self, more: More) -> Value:
@@ -184,7 +184,7 @@ class ExtremeTally:
     sign: int
     best: Number | None = None
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:  # noqa: ARG002
+    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
         value = values[0]
         if value is not None and (self.best is None or (value - self.best) * self.sign > 0):
             self.best = value
@@ -205,7 +205,7 @@ class SumTally:
     parts: list[float] = field(default_factory=list)
     broken: bool = False
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:  # noqa: ARG002
+    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
         value = values[0]
         if isinstance(value, int):
             self.whole = value if self.whole is None else self.whole + value
@@ -238,7 +238,7 @@ class LatestTally:
     value: Scalar = None
     order: tuple[int, int] | None = None
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:  # noqa: ARG002
+    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
         if values[0] is not None and (self.order is None or order > self.order):
             self.value, self.order = values[0], order
 
@@ -255,7 +255,7 @@ class CollectTally:
     columns: tuple[str, ...]
     rows: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:  # noqa: ARG002
+    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
         self.rows[key] = values
 
     def result(self, more: More) -> Value:
@@ -277,4 +277,5 @@ def tally(name: str, columns: tuple[str, ...] = ()) -> Tally:
         return CollectTally(columns)
     if name in ("max", "min"):
         return ExtremeTally(1 if name == "max" else -1)
-    return {"count": CountTally, "sum": SumTally, "latest": LatestTally}[name]()
+    made: dict[str, Callable[[], Tally]] = {"count": CountTally, "sum": SumTally, "latest": LatestTally}
+    return made[name]()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tocsin.views.columns import Array, Batch, Columns, Encoder, Maker, Vector, vectorised
+from tocsin.views.columns import Array, Columns, Encoder, Maker, Vector, vectorised
 from tocsin.views.expression import Kind, Type
 from tocsin.views.plan import Aggregate, Group, Node, Project, Relation, Select
 from tocsin.views.relation import Advance, Key, Knowledge, ProjectStep, Row, SelectStep, Step
@@ -62,7 +62,7 @@ class _Tallies:
 
     def _adopt(self, values: Array) -> None:
         """Takes on the type of what comes: reals, or integers beyond 64 bits."""
-        if self._values.dtype != values.dtype and self._values.dtype != object:
+        if self._values.dtype not in (values.dtype, np.dtype(object)):
             self._values = self._values.astype(values.dtype)
 
     def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:
@@ -74,7 +74,7 @@ class _Tallies:
 
 
 class _Counts(_Tallies):
-    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:  # noqa: ARG002
+    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:
         self._values[places] += np.diff(np.append(starts, len(values)))
 
     def results(self, places: Array, mores: Sequence[int | None]) -> list[Value]:
@@ -83,7 +83,7 @@ class _Counts(_Tallies):
 
 
 class _Sums(_Tallies):
-    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:  # noqa: ARG002
+    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:
         largest = max(abs(int(values.min())), abs(int(values.max())))
         held = max((abs(int(self._values.min())), abs(int(self._values.max())))) if len(self._values) else 0
         if largest * len(values) + held >= SAFE_SUM:
@@ -108,7 +108,7 @@ class _Extremes(_Tallies):
         self._sign = sign
         self._pick: Any = np.maximum if sign > 0 else np.minimum
 
-    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:  # noqa: ARG002
+    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:
         self._adopt(values)
         best = self._pick.reduceat(values, starts)
         before = self._values[places]
@@ -151,7 +151,7 @@ class _Latests(_Tallies):
 
     def _result(self, value: Any, tick: int, seen: bool, more: int | None) -> Value:
         if more == 0:
-            return value if seen else None  # type: ignore[no-any-return]
+            return value if seen else None
         return Latest(value, tick) if seen else UNKNOWN
 
 
@@ -164,7 +164,7 @@ class ColumnSelectStep(SelectStep):
         super().__init__(node, inputs)
         self._maker = _must(vectorised(node.condition))
 
-    def step(self, increments: Sequence[Batch], advance: Advance) -> Batch:  # type: ignore[override]
+    def step(self, increments: Sequence[Any], advance: Advance) -> Any:
         """The events for which the condition is true, not null."""
         columns = increments[0]
         if not isinstance(columns, Columns):
@@ -182,7 +182,7 @@ class ColumnProjectStep(ProjectStep):
         super().__init__(node, inputs)
         self._makers = [_must(vectorised(expression)) for _, expression in node.outputs]
 
-    def step(self, increments: Sequence[Batch], advance: Advance) -> Batch:  # type: ignore[override]
+    def step(self, increments: Sequence[Any], advance: Advance) -> Any:
         """All outputs of all events."""
         columns = increments[0]
         if not isinstance(columns, Columns):
@@ -209,7 +209,7 @@ class ColumnGroupStep:
         """Events come from new ticks only."""
         return True
 
-    def step(self, increments: Sequence[Batch], advance: Advance) -> list[Row]:
+    def step(self, increments: Sequence[Any], advance: Advance) -> list[Row]:
         """Tallies a batch, then tells of the groups that changed or whose ticks became known."""
         given = increments[0]
         columns = given if isinstance(given, Columns) else self._encoder.rows(given)
@@ -335,5 +335,5 @@ def _can_tally(node: Aggregate, tick: Any) -> bool:
     if vectorised(argument) is None or argument.type is Type.NULL or node.function == "collect":
         return False
     if node.function == "latest":
-        return node.order == tick
+        return bool(node.order == tick)
     return node.function != "sum" or argument.type is Type.INTEGER

@@ -113,8 +113,7 @@ class Encoder:
     def encode(self, ticks: Sequence[int], columns: Sequence[Sequence[Any]]) -> Columns:
         """Checked values of each column."""
         made = [
-            _vector(values, kind, words)
-            for values, kind, words in zip(columns, self._types, self._words, strict=True)
+            _vector(values, kind, words) for values, kind, words in zip(columns, self._types, self._words, strict=True)
         ]
         return Columns(np.array(ticks, np.int64), tuple(made))
 

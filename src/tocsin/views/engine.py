@@ -70,9 +70,7 @@ class Engine:
         self._started = False
         self._flow({}, {})
 
-    def step(
-        self, items: Sequence[Item], refuse: Callable[[int, EventError], None] | None = None
-    ) -> list[Change]:
+    def step(self, items: Sequence[Item], refuse: Callable[[int, EventError], None] | None = None) -> list[Change]:
         """Takes some events at once. A bad one is refused (raised, if no `refuse` is given) and changes nothing."""
         rows: dict[str, list[Row]] = {}
         advance: dict[str, list[Range]] = {}

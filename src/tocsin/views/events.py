@@ -1,8 +1,8 @@
 """Lines to events: what a source says about its ticks.
 
-    {"relation": "quotes", "tick": 17, "issue": "IBM", "price": 80.5}     an event; columns left out are null
-    {"relation": "quotes", "silent": [18, 25]}                            nothing happened at these ticks
-    {"relation": "quotes", "closed": true}                                nothing will happen any more
+{"relation": "quotes", "tick": 17, "issue": "IBM", "price": 80.5}     an event; columns left out are null
+{"relation": "quotes", "silent": [18, 25]}                            nothing happened at these ticks
+{"relation": "quotes", "closed": true}                                nothing will happen any more
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Decoder:
             return None
         try:
             names = list(map(RELATION, data))
-            found = {name: data for name in names[:1]}
+            found = dict.fromkeys(names[:1], data)
             if names.count(names[0]) < len(names):
                 found = {name: [one for one, its in zip(data, names, strict=True) if its == name] for name in names}
         except (TypeError, KeyError, IndexError):
@@ -244,7 +244,7 @@ CHECKS: dict[Type, Callable[[Any], Any]] = {
 }
 
 
-PLAIN = {
+PLAIN: dict[Type, set[type]] = {
     Type.INTEGER: {int, type(None)},
     Type.REAL: {float, int, type(None)},
     Type.TEXT: {str, type(None)},

@@ -248,8 +248,8 @@ def kind_of(operation: str, arguments: tuple[Expression, ...]) -> Kind:
     if operation in ("*", "/", "div"):
         return _scaled(operation, arguments)
     if operation in ("greatest", "least"):
-        low, high = [kind.has_low for kind in kinds], [kind.has_high for kind in kinds]
-        return kind_with(any(low), all(high)) if operation == "greatest" else kind_with(all(low), any(high))
+        lows, highs = [kind.has_low for kind in kinds], [kind.has_high for kind in kinds]
+        return kind_with(any(lows), all(highs)) if operation == "greatest" else kind_with(all(lows), any(highs))
     return Kind.SO_FAR
 
 

@@ -176,7 +176,7 @@ class GroupStep:
 
     def _aggregate(self, at: int, members: dict[Key, Any], more: int | None) -> Value:
         argument = self._arguments[at]
-        rows = [Member(present, *read[at], key) for key, (present, read) in members.items()]
+        rows = [Member(present, read[at][0], read[at][1], key) for key, (present, read) in members.items()]
         value = aggregate(argument.node.function, rows, more, argument.node.names)
         if value is UNKNOWN and (self._node.loose or argument.evolves):
             return SoFar(None)  # something may have been known before

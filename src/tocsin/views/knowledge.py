@@ -154,15 +154,14 @@ class Publisher:
 def answer(relation: str, store: TickStore, wanted: Sequence[Range]) -> list[Knowledge]:
     """What a store knows of some ticks: events one by one, the silence of all in the first message."""
     found, silent = [], []
-    for first, last in wanted:
-        if first <= store.dropped:
-            first = store.dropped + 1
+    for start, last in wanted:
+        first = max(start, store.dropped + 1)
         events = store.events(first, last)
         known = Ticks(_overlap(store.known.ranges(), first, last))
         for tick, cells in events:
             found.append(Knowledge(relation, (), tick, cells))
         held = Ticks((tick, tick) for tick, _ in events)
-        silent += [gap for start, end in known.ranges() for gap in held.missing(start, end)]
+        silent += [gap for low, high in known.ranges() for gap in held.missing(low, high)]
     if silent:
         found.append(Knowledge(relation, tuple(silent)))
     return found
@@ -320,7 +319,7 @@ class Interest:
 class Guard:
     """Downstream's part of `a AND condition(b)`: while a is false, changes of b do not matter (§3.2).
 
-    `decide(a)` says what a means for b: True, wanted; None, not wanted for now; False, never again (the sold-out flight).
+    `decide(a)` says what a means for b: True, wanted; None, not now; False, never again (the sold-out flight).
     """
 
     def __init__(self, decide: Callable[[Any], bool | None]) -> None:

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from tocsin.views import window
-from tocsin.views.expression import Column, Expression, Kind, Type
+from tocsin.views.expression import Column, Expression, Kind, Type, shifted
 from tocsin.views.window import Origin
 
 
@@ -215,7 +215,7 @@ class Join:
         by = len(self.left.columns)
         origins = (*self.left.origins, *window.move(self.right.origins, by))
         for left, right in zip(self.left_on, self.right_on, strict=True):
-            origins = window.refine(origins, window.equality(left, window.shifted(right, by)))
+            origins = window.refine(origins, window.equality(left, shifted(right, by)))
         return origins
 
     def __str__(self) -> str:
@@ -482,6 +482,8 @@ def tick_keys(node: Node) -> dict[tuple[str, ...], str] | None:
 
 def adds_one_row_per_tick(node: Node) -> bool:
     """Whether an unknown tick can bring at most one new row: then unknown ticks bound a count."""
-    return not isinstance(node, Join) and all(adds_one_row_per_tick(part) for part in node.inputs[:1]) and (
-        not isinstance(node, Merge) or all(adds_one_row_per_tick(part) for part in node.inputs)
+    return (
+        not isinstance(node, Join)
+        and all(adds_one_row_per_tick(part) for part in node.inputs[:1])
+        and (not isinstance(node, Merge) or all(adds_one_row_per_tick(part) for part in node.inputs))
     )

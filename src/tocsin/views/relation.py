@@ -62,7 +62,7 @@ class Origin:
 
     columnar = False
 
-    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
         """The events."""
         return list(increments[0])
 
@@ -90,7 +90,7 @@ class SelectStep(_Stateless):
         self._condition = evaluator(node.condition)
         self._history = node.history
 
-    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
         """Each row on its own."""
         condition = self._condition
         if self._history:
@@ -111,7 +111,7 @@ class ProjectStep(_Stateless):
     def _computed(self, cells: Cells) -> Cells:
         return tuple([output(cells) for output in self._outputs])
 
-    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
         """Each row on its own; the key stays."""
         pick = self._pick
         return [Row(key, pick(cells), present) for key, cells, present in increments[0]]
@@ -123,11 +123,9 @@ class MergeStep(_Stateless):
     def __init__(self, node: Merge, inputs: Sequence[Step]) -> None:
         super().__init__(inputs)
         self._visible = node.visible
-        self._moves = [
-            (label, node.moved(part, label)) for part, label in zip(node.inputs, node.labels, strict=True)
-        ]
+        self._moves = [(label, node.moved(part, label)) for part, label in zip(node.inputs, node.labels, strict=True)]
 
-    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
         """All inputs, one after the other."""
         return [
             self._labelled(row, label, places)
@@ -191,7 +189,7 @@ class JoinStep(_Stateless):
         super().__init__(inputs)
         self._left, self._right = _Side(node.left_on), _Side(node.right_on)
 
-    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
         """First the left rows meet the old right ones, then the right rows meet all left ones."""
         changed: dict[Key, Row] = {}
         for row in increments[0]:

@@ -297,11 +297,11 @@ def _ends(found: list[Any]) -> tuple[Number | None, Number | None]:
     return (None, None) if None in found else (min(found), max(found))
 
 
-def _add(left: Any, right: Any) -> Any:
+def _add(left: Any, right: Any) -> Scalar:
     return None if left is None or right is None else _finite(left + right)
 
 
-def _multiply(left: Any, right: Any) -> Any:
+def _multiply(left: Any, right: Any) -> Scalar:
     return None if left is None or right is None else _finite(left * right)
 
 

@@ -203,7 +203,7 @@ class _Solved:
         while low < high:
             middle = (low + high) // 2
             value: Any = self._function((middle,))
-            if value is not None and (value > bound if self._sign > 0 else value < bound) or (
+            if (value is not None and (value > bound if self._sign > 0 else value < bound)) or (
                 not strict and value == bound
             ):
                 high = middle

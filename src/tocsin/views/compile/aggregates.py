@@ -12,18 +12,20 @@ from tocsin.views.expression import Column, Expression, Kind, Literal, Type, col
 from tocsin.views.plan import Aggregate, Group, Node, adds_one_row_per_tick, tick_keys
 from tocsin.views.window import is_bounded, regroup
 
-NAMES = {exp.Count: "count", exp.Sum: "sum", exp.Max: "max", exp.Min: "min", exp.ArgMax: "latest"}
+NAMES: dict[type[exp.Expr], str] = {
+    exp.Count: "count", exp.Sum: "sum", exp.Max: "max", exp.Min: "min", exp.ArgMax: "latest",
+}  # fmt: skip
 CALLED = ("latest", "collect")
 
 
-def function_of(found: exp.Expression) -> str | None:
+def function_of(found: exp.Expr) -> str | None:
     """The aggregate that an expression calls."""
     if isinstance(found, exp.Anonymous) and found.name.lower() in CALLED:
         return str(found.name.lower())
     return "avg" if isinstance(found, exp.Avg) else NAMES.get(type(found))
 
 
-def is_aggregate(found: exp.Expression) -> bool:
+def is_aggregate(found: exp.Expr) -> bool:
     """Whether an aggregate is called somewhere in it."""
     return any(function_of(part) is not None for part in found.walk())
 
@@ -40,7 +42,7 @@ class Aggregates:
         """The grouping, once all expressions were read."""
         return Group(self._node, tuple(self._keys), tuple(self._found), whole)
 
-    def typed(self, found: exp.Expression) -> Expression:
+    def typed(self, found: exp.Expr) -> Expression:
         """An expression over the columns of the Group."""
         made = typed(found, self._scope, self._resolve)
         for column in columns_of(made):
@@ -52,7 +54,7 @@ class Aggregates:
                 )
         return substitute(made, {c.index: Column(c.index, c.type, c.kind, c.name) for c in columns_of(made)})
 
-    def _resolve(self, found: exp.Expression) -> Expression | None:
+    def _resolve(self, found: exp.Expr) -> Expression | None:
         function = function_of(found)
         if function == "avg":
             total, number = (self._column(name, found) for name in ("sum", "count"))
@@ -70,14 +72,14 @@ class Aggregates:
                 return _Made(at, expression.type, Kind.FINAL, name)
         return None
 
-    def _column(self, function: str, found: exp.Expression) -> Expression:
+    def _column(self, function: str, found: exp.Expr) -> Expression:
         aggregate = self._aggregate(function, found)
         if aggregate not in self._found:
             self._found.append(aggregate)
         at = self._found.index(aggregate)
         return _Made(len(self._keys) + at, aggregate.type, aggregate.kind, str(found.sql()).lower())
 
-    def _aggregate(self, function: str, found: exp.Expression) -> Aggregate:
+    def _aggregate(self, function: str, found: exp.Expr) -> Aggregate:
         written = _arguments(found)
         if any(isinstance(part, exp.Distinct) for part in written):
             raise ViewError(f"{found.sql()}: count the rows of a view that groups by the column instead of DISTINCT")
@@ -102,7 +104,7 @@ class Aggregates:
             )
         return self._made(function, arguments)
 
-    def _latest(self, found: exp.Expression, arguments: tuple[Expression, ...]) -> Aggregate:
+    def _latest(self, found: exp.Expr, arguments: tuple[Expression, ...]) -> Aggregate:
         if len(arguments) > 2:
             raise ViewError(f"{found.sql()}: write latest(column) or latest(column, tick)")
         if len(arguments) == 2:
@@ -150,7 +152,7 @@ class _Made(Column):
     __slots__ = ()
 
 
-def _arguments(found: exp.Expression) -> list[exp.Expression]:
+def _arguments(found: exp.Expr) -> list[exp.Expr]:
     if isinstance(found, exp.Anonymous):
         return list(found.expressions)
     if isinstance(found, exp.ArgMax):

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from sqlglot import exp
 
+from tocsin.views.compile.statements import TYPES
 from tocsin.views.errors import ViewError
 from tocsin.views.expression import Call, Column, Expression, Literal, Type, kind_of
 from tocsin.views.plan import Node
 
-from tocsin.views.compile.statements import TYPES
-
-ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
-COMPARISON = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-LOGIC = {exp.And: "and", exp.Or: "or"}
-ONE_NUMBER = {exp.Floor: "floor", exp.Ceil: "ceil", exp.Abs: "abs"}
-ONE_TEXT = {exp.Lower: "lower", exp.Upper: "upper", exp.Length: "length"}
-SEVERAL = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}
+Operations: TypeAlias = dict[type[exp.Expr], str]
+ARITHMETIC: Operations = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
+COMPARISON: Operations = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+LOGIC: Operations = {exp.And: "and", exp.Or: "or"}
+ONE_NUMBER: Operations = {exp.Floor: "floor", exp.Ceil: "ceil", exp.Abs: "abs"}
+ONE_TEXT: Operations = {exp.Lower: "lower", exp.Upper: "upper", exp.Length: "length"}
+SEVERAL: Operations = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,16 @@ class Scope:
         return name.lower() in columns
 
 
-Resolve: TypeAlias = Callable[[exp.Expression], Expression | None]
+Resolve: TypeAlias = Callable[[exp.Expr], Expression | None]
 
 
-def typed(found: exp.Expression, scope: Scope, resolve: Resolve = lambda found: None) -> Expression:
+def typed(found: exp.Expr, scope: Scope, resolve: Resolve = lambda found: None) -> Expression:
     """The typed form; resolve may know a part already (an aggregate, an alias)."""
     known = resolve(found)
     if known is not None:
         return known
 
-    def inner(part: exp.Expression) -> Expression:
+    def inner(part: exp.Expr) -> Expression:
         return typed(part, scope, resolve)
 
     simple = _simple(found, scope)
@@ -91,7 +91,7 @@ def typed(found: exp.Expression, scope: Scope, resolve: Resolve = lambda found: 
     return _function(found, inner)
 
 
-def _simple(found: exp.Expression, scope: Scope) -> Expression | None:
+def _simple(found: exp.Expr, scope: Scope) -> Expression | None:
     if isinstance(found, exp.Column):
         return scope.column(found.name, found.table)
     if isinstance(found, exp.Literal):
@@ -109,7 +109,7 @@ def _negated(value: Expression) -> Expression:
     return call("neg", value)
 
 
-def _function(found: exp.Expression, inner: Callable[[exp.Expression], Expression]) -> Expression:
+def _function(found: exp.Expr, inner: Callable[[exp.Expr], Expression]) -> Expression:
     kind = type(found)
     if kind in ONE_NUMBER or kind in ONE_TEXT:
         return call((ONE_NUMBER | ONE_TEXT)[kind], inner(found.this))
@@ -134,7 +134,7 @@ def _function(found: exp.Expression, inner: Callable[[exp.Expression], Expressio
     raise ViewError(_refusal(found))
 
 
-def _any(tests: list[Expression]) -> Expression:
+def _any(tests: Sequence[Expression]) -> Expression:
     held = tests[0]
     for test in tests[1:]:
         held = call("or", held, test)
@@ -153,7 +153,7 @@ def _cast(found: exp.Cast, value: Expression) -> Expression:
     return call(names[target], value)
 
 
-def _case(found: exp.Case, inner: Callable[[exp.Expression], Expression]) -> Expression:
+def _case(found: exp.Case, inner: Callable[[exp.Expr], Expression]) -> Expression:
     arguments: list[Expression] = []
     for branch in found.args["ifs"]:
         condition = inner(branch.this)
@@ -165,7 +165,7 @@ def _case(found: exp.Case, inner: Callable[[exp.Expression], Expression]) -> Exp
     return call("case", *arguments)
 
 
-def _refusal(found: exp.Expression) -> str:
+def _refusal(found: exp.Expr) -> str:
     if isinstance(found, exp.In | exp.Exists | exp.Subquery | exp.Select):
         return (
             f"a subquery cannot stand here ({found.sql()}): write a JOIN, or NOT EXISTS (SELECT … WHERE a = b) or "
@@ -242,4 +242,3 @@ def _common(what: str, arguments: tuple[Expression, ...]) -> Type:
         return Type.REAL
     shown = " and ".join(sorted(found.value for found in types))
     raise ViewError(f"{what} gives {shown}: write CAST(… AS …) so that all results have one type")
-

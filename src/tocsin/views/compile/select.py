@@ -23,7 +23,7 @@ class Query:
         self._lookup, self._share = lookup, share
         self._local: dict[str, Node] = {}
 
-    def node(self, query: exp.Expression) -> Node:
+    def node(self, query: exp.Expr) -> Node:
         """The relation that a query describes."""
         if isinstance(query, exp.Subquery | exp.Paren):
             return self.node(query.this)
@@ -38,7 +38,7 @@ class Query:
             raise ViewError("INTERSECT is not kept: write a JOIN on the columns that must be equal")
         raise ViewError(f"a view is a SELECT, and this is none: {query.sql()[:80]}")
 
-    def _with(self, query: exp.Expression) -> None:
+    def _with(self, query: exp.Expr) -> None:
         clause = query.args.get("with_")
         if clause is None:
             return
@@ -78,7 +78,7 @@ class Query:
             node, scope = self._join(node, scope, join)
         return node, scope
 
-    def _part(self, table: exp.Expression, offset: int) -> Part:
+    def _part(self, table: exp.Expr, offset: int) -> Part:
         if isinstance(table, exp.Subquery):
             node = self.node(table.this)
             return Part(table.alias, table.alias or _label(table.this), node, offset)
@@ -112,10 +112,14 @@ class Query:
         where = query.args.get("where")
         if where is None:
             return node
-        tests, deletions = [], []
+        tests: list[exp.Expr] = []
+        deletions: list[exp.Select] = []
         for found in _conjuncts(where.this):
             deletion = _not_exists(found)
-            (tests if deletion is None else deletions).append(found if deletion is None else deletion)
+            if deletion is None:
+                tests.append(found)
+            else:
+                deletions.append(deletion)
         for found in tests:
             if is_aggregate(found):
                 raise ViewError(f"{found.sql()}: a condition on an aggregate belongs into HAVING")
@@ -144,14 +148,14 @@ class Query:
         return self._share(Without(node, deletions, tuple(on), tuple(deletions_on), nulls_are_equal=False))
 
     def _grouped(
-        self, query: exp.Select, node: Node, scope: Scope, selected: list[tuple[str, exp.Expression]]
-    ) -> tuple[Node, list[tuple[str, Expression]], Callable[[exp.Expression], Expression]]:
+        self, query: exp.Select, node: Node, scope: Scope, selected: list[tuple[str, exp.Expr]]
+    ) -> tuple[Node, list[tuple[str, Expression]], Callable[[exp.Expr], Expression]]:
         keys = _group_keys(query, scope, selected)
         aggregates = Aggregates(node, scope, keys)
         named = {name.lower(): found for name, found in selected}
         outputs = [(name, aggregates.typed(found)) for name, found in selected]
 
-        def after(found: exp.Expression) -> Expression:
+        def after(found: exp.Expr) -> Expression:
             if isinstance(found, exp.Column) and not found.table and found.name.lower() in named:
                 return aggregates.typed(named[found.name.lower()])
             return aggregates.typed(found.copy().transform(_expanded(named, scope)))
@@ -191,7 +195,7 @@ class Query:
 
     # --- best-k ------------------------------------------------------------------------------------------------------
 
-    def _best(self, query: exp.Expression, node: Node, read: Callable[[exp.Expression], Expression]) -> Node:
+    def _best(self, query: exp.Expr, node: Node, read: Callable[[exp.Expr], Expression]) -> Node:
         order, limit = query.args.get("order"), query.args.get("limit")
         if query.args.get("offset"):
             raise ViewError("OFFSET is not kept: take more rows with LIMIT and leave out what you do not want")
@@ -214,7 +218,7 @@ class Query:
             parts.append(Order(by, bool(part.args.get("desc")), explicit))
         return self._share(Best(node, tuple(parts), int(number.this)))
 
-    def _limited(self, query: exp.Expression, node: Node) -> Node:
+    def _limited(self, query: exp.Expr, node: Node) -> Node:
         """ORDER BY … LIMIT after UNION or EXCEPT."""
         scope = Scope((Part("", "", node, 0),))
         return self._best(query, node, lambda found: typed(found, scope))
@@ -253,9 +257,9 @@ class Query:
 # --- parts of a SELECT -----------------------------------------------------------------------------------------------
 
 
-def _selected(query: exp.Select, scope: Scope) -> list[tuple[str, exp.Expression]]:
+def _selected(query: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr]]:
     """Names and expressions of the SELECT list, stars written out."""
-    found: list[tuple[str, exp.Expression]] = []
+    found: list[tuple[str, exp.Expr]] = []
     for item in query.expressions:
         star = isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
         if star:
@@ -270,11 +274,11 @@ def _selected(query: exp.Select, scope: Scope) -> list[tuple[str, exp.Expression
     return found
 
 
-def _alias_or(scope: Scope, selected: list[tuple[str, exp.Expression]]) -> Callable[[exp.Expression], Expression]:
+def _alias_or(scope: Scope, selected: list[tuple[str, exp.Expr]]) -> Callable[[exp.Expr], Expression]:
     """ORDER BY may name a SELECT alias or a column of the input."""
     named = {name.lower(): found for name, found in selected}
 
-    def read(found: exp.Expression) -> Expression:
+    def read(found: exp.Expr) -> Expression:
         if isinstance(found, exp.Column) and not found.table and found.name.lower() in named:
             return typed(named[found.name.lower()], scope)
         return typed(found, scope)
@@ -282,10 +286,10 @@ def _alias_or(scope: Scope, selected: list[tuple[str, exp.Expression]]) -> Calla
     return read
 
 
-def _expanded(named: dict[str, exp.Expression], scope: Scope) -> Callable[[exp.Expression], exp.Expression]:
+def _expanded(named: dict[str, exp.Expr], scope: Scope) -> Callable[[exp.Expr], exp.Expr]:
     """HAVING and ORDER BY may use SELECT aliases inside of expressions, where no column has the name."""
 
-    def expand(found: exp.Expression) -> exp.Expression:
+    def expand(found: exp.Expr) -> exp.Expr:
         alias = isinstance(found, exp.Column) and not found.table and not scope.has(found.name)
         if alias and found.name.lower() in named:
             return exp.paren(named[found.name.lower()].copy())
@@ -294,14 +298,12 @@ def _expanded(named: dict[str, exp.Expression], scope: Scope) -> Callable[[exp.E
     return expand
 
 
-def _group_keys(
-    query: exp.Select, scope: Scope, selected: list[tuple[str, exp.Expression]]
-) -> list[tuple[str, Expression]]:
+def _group_keys(query: exp.Select, scope: Scope, selected: list[tuple[str, exp.Expr]]) -> list[tuple[str, Expression]]:
     """GROUP BY columns under their SELECT alias; an alias or a number may stand for an expression."""
     group = query.args.get("group")
     keys: list[tuple[str, Expression]] = []
     named = {name.lower(): found for name, found in selected}
-    if group is not None and set(name for name, value in group.args.items() if value) - {"expressions"}:
+    if group is not None and {name for name, value in group.args.items() if value} - {"expressions"}:
         raise ViewError("GROUP BY takes columns and expressions only: no ROLLUP, CUBE or ALL")
     for found in group.expressions if group is not None else ():
         meant = found
@@ -318,23 +320,21 @@ def _group_keys(
     return keys
 
 
-def _key_name(
-    expression: Expression, meant: exp.Expression, scope: Scope, selected: list[tuple[str, exp.Expression]]
-) -> str:
+def _key_name(expression: Expression, meant: exp.Expr, scope: Scope, selected: list[tuple[str, exp.Expr]]) -> str:
     for name, found in selected:
         if not is_aggregate(found) and typed(found, scope) == expression:
             return name
     return meant.name if isinstance(meant, exp.Column) else meant.sql()
 
 
-def _condition(found: exp.Expression, scope: Scope) -> Expression:
+def _condition(found: exp.Expr, scope: Scope) -> Expression:
     condition = typed(found, scope)
     if condition.type not in (Type.BOOLEAN, Type.NULL):
         raise ViewError(f"WHERE needs a condition, and {condition} is {condition.type.value}")
     return condition
 
 
-def _conjuncts(found: exp.Expression) -> Iterable[exp.Expression]:
+def _conjuncts(found: exp.Expr) -> Iterable[exp.Expr]:
     if isinstance(found, exp.Paren):
         yield from _conjuncts(found.this)
     elif isinstance(found, exp.And):
@@ -344,17 +344,17 @@ def _conjuncts(found: exp.Expression) -> Iterable[exp.Expression]:
         yield found
 
 
-def _not_exists(found: exp.Expression) -> exp.Select | None:
+def _not_exists(found: exp.Expr) -> exp.Select | None:
     inner = found.this if isinstance(found, exp.Not) else None
     inner = inner.this if isinstance(inner, exp.Paren) else inner
     query = inner.this if isinstance(inner, exp.Exists) else None
     return query if isinstance(query, exp.Select) else None
 
 
-def _conditions(join: exp.Join, scope: Scope, part: Part) -> list[exp.Expression]:
+def _conditions(join: exp.Join, scope: Scope, part: Part) -> list[exp.Expr]:
     """ON, or USING written out."""
     using = join.args.get("using") or ()
-    found: list[exp.Expression] = []
+    found: list[exp.Expr] = []
     for name in using:
         owner = next((p.alias for p in scope.parts if Scope((p,)).has(name.name)), scope.parts[0].alias)
         found.append(exp.EQ(this=exp.column(name.name, owner), expression=exp.column(name.name, part.alias)))
@@ -366,7 +366,7 @@ def _conditions(join: exp.Join, scope: Scope, part: Part) -> list[exp.Expression
 
 
 def _equalities(
-    tests: Iterable[exp.Expression], both: Scope, part: Part, first: Scope | None = None
+    tests: Iterable[exp.Expr], both: Scope, part: Part, first: Scope | None = None
 ) -> tuple[list[Expression], list[Expression], list[Expression]]:
     """Equalities of something before the part with something of the part, and the other conditions."""
     left_on: list[Expression] = []
@@ -386,7 +386,7 @@ def _equalities(
     return left_on, right_on, rest
 
 
-def _nearest(column: exp.Expression, first: Scope | None) -> Expression | None:
+def _nearest(column: exp.Expr, first: Scope | None) -> Expression | None:
     """Inside of NOT EXISTS a bare name means the inner relation's column, if it has one."""
     if first is None or not isinstance(column, exp.Column) or column.table or not first.has(column.name):
         return None
@@ -409,13 +409,13 @@ def _joint_names(left: tuple[str, ...], scope: Scope, part: Part) -> tuple[str, 
     lefts = [f"{owner}.{name}" if single and name in right else name for name in left]
     ends = {name.rpartition(".")[2] for name in left}
     rights = [f"{other}.{name}" if name in left or name in ends else name for name in right]
-    return tuple([*lefts, *rights])
+    return (*lefts, *rights)
 
 
 # --- UNION and EXCEPT ------------------------------------------------------------------------------------------------
 
 
-def _branches(query: exp.Expression) -> Iterable[exp.Expression]:
+def _branches(query: exp.Expr) -> Iterable[exp.Expr]:
     """A UNION ALL of UNION ALLs is one merge."""
     for side in (query.this, query.expression):
         flat = isinstance(side, exp.Union) and bool(side.args.get("distinct")) == bool(query.args.get("distinct"))
@@ -449,12 +449,12 @@ def _no_relations(node: Node, what: str) -> None:
             raise ViewError(f"{what} cannot compare column {column.name}, which holds a relation")
 
 
-def _label(query: exp.Expression) -> str:
+def _label(query: exp.Expr) -> str:
     table = query.find(exp.Table)
     return table.name if table is not None else "query"
 
 
-def _labels(branches: Sequence[exp.Expression]) -> list[str]:
+def _labels(branches: Sequence[exp.Expr]) -> list[str]:
     """The relation that each branch reads first; equal names are numbered."""
     found: list[str] = []
     for branch in branches:
@@ -462,4 +462,3 @@ def _labels(branches: Sequence[exp.Expression]) -> list[str]:
         same = sum(other == label or other.startswith(f"{label}.") for other in found)
         found.append(label if not same else f"{label}.{same + 1}")
     return found
-

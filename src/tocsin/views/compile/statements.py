@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, Tokenizer, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Tokenizer
 
 from tocsin.views.errors import ViewError
 from tocsin.views.expression import Column, Kind, Type
@@ -36,7 +37,7 @@ class ViewText:
     """A view as it was read."""
 
     name: str
-    query: exp.Expression
+    query: exp.Expr
 
 
 def statements(text: str, refuse: Refuse) -> Iterator[Relation | ViewText]:

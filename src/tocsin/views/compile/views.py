@@ -24,7 +24,9 @@ def compile_views(text: str) -> Compiled:
     names = _Names()
     for statement in statements(text, refused.append):
         if statement.name.lower() in names.known:
-            refused.append(ViewError("the name is taken: a relation or view of that name stands before", statement.name))
+            refused.append(
+                ViewError("the name is taken: a relation or view of that name stands before", statement.name)
+            )
         else:
             names.known[statement.name.lower()] = statement
     views: dict[str, Node] = {}
