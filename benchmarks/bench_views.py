@@ -87,7 +87,7 @@ def beside(lines: list[bytes], batch: int) -> int | None:
         start = process_time()
         base.execute("INSERT INTO quotes SELECT unnest(?), unnest(?), unnest(?)", columns)
         base.execute(
-            "SELECT issue, tick / 3600000 AS hour, max(price), min(price), arg_max(price, tick) FROM quotes GROUP BY 1, 2"
+            "SELECT issue, tick / 3600000, max(price), min(price), arg_max(price, tick) FROM quotes GROUP BY 1, 2"
         ).fetchall()
         spent += process_time() - start
     return round(len(rows) / spent)

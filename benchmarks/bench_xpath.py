@@ -26,7 +26,16 @@ from lxml import etree
 from tocsin.markup import Markup, read_markup, split_records
 from tocsin.match.paths import PathIndex
 from tocsin.query.xpath import parse_xpath
-from tocsin.sim.markup import NEWS_DTD, DocumentShape, DocumentType, QueryShape, documents, infer_type, queries, read_dtd
+from tocsin.sim.markup import (
+    NEWS_DTD,
+    DocumentShape,
+    DocumentType,
+    QueryShape,
+    documents,
+    infer_type,
+    queries,
+    read_dtd,
+)
 
 DATA = Path(os.environ.get("TOCSIN_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 SEED = 1

@@ -164,7 +164,10 @@ BAD = {
         "line 2: the XML is not well-formed: Namespaced Attribute c",
     ),
     "not UTF-8": (b"<a>\n\xe9</a>", "line 2: the XML is not well-formed: "),
-    "declared UTF-16, is not": (b"<?xml version='1.0' encoding='UTF-16'?><a/>", "line 1: the encoding UTF-16 is declared"),
+    "declared UTF-16, is not": (
+        b"<?xml version='1.0' encoding='UTF-16'?><a/>",
+        "line 1: the encoding UTF-16 is declared",
+    ),
     "declared Shift_JIS, is not": (
         b"<?xml version='1.0' encoding='Shift_JIS'?>\n<a>\n\xff\xff</a>",
         "line 3: the bytes are not in the encoding Shift_JIS",

@@ -27,6 +27,7 @@ from tocsin.markup_kernels import COMMENT, END
 
 IntArray = npt.NDArray[np.int32]
 
+
 @dataclass(frozen=True, slots=True)
 class MarkupLimits:
     """What one XML document may hold."""
@@ -158,7 +159,9 @@ _BLANKS = str.maketrans("\t\n\r", "   ")
 
 
 def _scanned(data: bytes, limits: MarkupLimits) -> Markup | None:
-    size = len(data)  # '<a>' is an event, '<a>x' has a piece, ' a=""' is an attribute; memory never written costs nothing
+    size = len(
+        data
+    )  # '<a>' is an event, '<a>x' has a piece, ' a=""' is an attribute; memory never written costs nothing
     found = kernels.Scan(
         tape=np.empty(size // 2 + 2, np.int32),
         marks=np.empty(size // 2 + 2, np.int32),

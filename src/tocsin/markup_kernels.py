@@ -89,8 +89,11 @@ def _is_declaration(data, start, end):
     """Is this attribute's name xmlns or xmlns:…?"""
     if end - start < 5 or (end - start > 5 and data[start + 5] != 58):
         return False
-    return data[start] == 120 and data[start + 1] == 109 and data[start + 2] == 108 and (
-        data[start + 3] == 110 and data[start + 4] == 115
+    return (
+        data[start] == 120
+        and data[start + 1] == 109
+        and data[start + 2] == 108
+        and (data[start + 3] == 110 and data[start + 4] == 115)
     )
 
 

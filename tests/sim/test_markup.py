@@ -32,10 +32,14 @@ def news():
 def test_the_news_dtd_is_recursive(news):
     assert news.root == "news"
     assert news.is_recursive
-    assert {"block", "list", "quote", "subject", "place"} <= {name for name in news.elements if name in news.below(name)}
+    assert {"block", "list", "quote", "subject", "place"} <= {
+        name for name in news.elements if name in news.below(name)
+    }
 
 
-@pytest.mark.parametrize("shape", [DocumentShape(), DocumentShape(5, 8, 0.9, 1_000, 1.0), DocumentShape(20, 2, 0.2, 50)])
+@pytest.mark.parametrize(
+    "shape", [DocumentShape(), DocumentShape(5, 8, 0.9, 1_000, 1.0), DocumentShape(20, 2, 0.2, 50)]
+)
 def test_documents_are_valid(news, shape):
     dtd = etree.DTD(io.BytesIO(NEWS_DTD.read_bytes()))
     for text in documents(news, 30, 7, shape):

@@ -31,8 +31,10 @@ def test_every_column_gets_the_kind_that_its_expression_gives_it():
         "issue": "final", "hour": "final", "high": "at_least", "low": "at_most", "now": "latest", "n": "between",
         "volume": "so_far", "trades": "so_far",
     }  # fmt: skip
-    node = view("SELECT high + 1 AS a, high - low AS spread, -high AS b, high * 2 AS c, high * -2 AS d, n - high AS e, "
-                "high > 3 AS f, greatest(high, 5.0) AS g, n * n AS h, volume + high AS i, now + 1 AS j FROM hourly")  # fmt: skip
+    node = view(
+        "SELECT high + 1 AS a, high - low AS spread, -high AS b, high * 2 AS c, high * -2 AS d, n - high AS e, "
+        "high > 3 AS f, greatest(high, 5.0) AS g, n * n AS h, volume + high AS i, now + 1 AS j FROM hourly"
+    )
     assert list(kinds(node).values()) == [
         "at_least", "at_least", "at_most", "at_least", "at_most", "at_most", "so_far", "at_least", "between", "so_far",
         "so_far",

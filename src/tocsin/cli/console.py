@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from threading import Timer
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -23,6 +25,20 @@ def say(message: str) -> None:
 def line(data: dict[str, Any]) -> str:
     """One line of output."""
     return json.dumps(data, ensure_ascii=False)
+
+
+@contextmanager
+def waiting(why: str) -> Iterator[None]:
+    """Says why to a person on a terminal who has waited longer than a second."""
+    timer = Timer(PATIENCE_SECONDS, say, [why]) if sys.stderr.isatty() else None
+    if timer:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer:
+            timer.cancel()
 
 
 def progress(items: Iterable[Item], what: str) -> Iterator[Item]:

@@ -10,10 +10,10 @@ from time import monotonic
 from typing import IO, Any
 
 from tocsin.cli.collection import Collection, documents_argument
-from tocsin.cli.console import line, progress, say
+from tocsin.cli.console import line, progress, say, waiting
 from tocsin.errors import SubscriptionError, TocsinError
 from tocsin.files import Entry, Rejection, read_subscriptions, replacing, rereadable
-from tocsin.match.engines import ENGINES, engine_named
+from tocsin.match.engines import ENGINES, engine_named, prepare
 from tocsin.match.explain import evidence
 from tocsin.match.matcher import Hit, Matcher
 from tocsin.model import Subscription
@@ -44,6 +44,8 @@ def run(given: argparse.Namespace) -> int:
     analysis = Analysis.parse(given.analysis)
     start = monotonic()
     with rereadable(given.documents, say) as inputs:
+        with waiting("preparing the engine (its kernels are compiled once on this machine, then kept) …"):
+            prepare(given.engine, analysis)
         subscriptions, refused = read(given.subscriptions, analysis)
         collection = Collection(inputs, analysis)
         matcher = Matcher(subscriptions, engine_named(given.engine, analysis), analysis, collection.statistics)

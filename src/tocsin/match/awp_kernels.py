@@ -118,29 +118,25 @@ def has_chain(
 
 @njit(cache=True, nogil=True)
 def keep_near(
-    found: Ints,
-    count: int,
-    chains: Ints,
-    pool: Ints,
-    rows: Ints,
-    first: Longs,
-    positions: Longs,
-    reached: Longs,
+    found: Ints, chains: Ints, pool: Ints, rows: Ints, first: Longs, positions: Longs, reached: Longs
 ) -> int:
-    """Keeps the formulas whose proximity formulas hold. In the pool: their number, then each with its length."""
+    """Moves the formulas whose proximity formulas hold to the front; returns their number.
+
+    In the pool, from chains[formula] on: the length of all, the number of chains, then the chains.
+    """
     kept = 0
-    for index in range(count):
+    for index in range(len(found)):
         formula = found[index]
         at = np.int64(chains[formula])
-        holds = True
+        near = True
         if at != NONE:
             left = pool[at + 1]
             at += 2
-            while left > 0 and holds:
-                holds = has_chain(pool, at, rows, first, positions, reached)
+            while left > 0 and near:
+                near = has_chain(pool, at, rows, first, positions, reached)
                 at += 3 * np.int64(pool[at + 1])  # 2 + size words + 2 (size - 1) bounds
                 left -= 1
-        if holds:
+        if near:
             found[kept] = formula
             kept += 1
     return kept

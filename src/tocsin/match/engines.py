@@ -6,6 +6,9 @@ from tocsin.errors import SettingError
 from tocsin.match.brute import Brute
 from tocsin.match.engine import Engine
 from tocsin.match.index import IndexEngine
+from tocsin.model import Document
+from tocsin.query.parse import parse
+from tocsin.query.semantics import Knowledge
 from tocsin.text import Analysis
 
 ENGINES = ("auto", "brute")
@@ -18,3 +21,12 @@ def engine_named(name: str, analysis: Analysis) -> Engine:
     if name == "brute":
         return Brute()
     raise SettingError(f"unknown engine {name!r}: one of {', '.join(ENGINES)}")
+
+
+def prepare(name: str, analysis: Analysis) -> None:
+    """Loads what the engine of this name needs; the first time on a machine, its kernels are compiled and kept."""
+    engine, documents = engine_named(name, analysis), [Document(str(n), {"text": ("a b",)}) for n in range(8)]
+    for number, query in enumerate([parse("a b c d"), parse('"a b"'), parse("a")]):
+        engine.add(number, query)
+    engine.match(documents, Knowledge(analysis))
+    engine.match(documents[:1], Knowledge(analysis))

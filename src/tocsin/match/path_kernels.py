@@ -249,7 +249,9 @@ def _first_time(nfa, pool, first, end, reached, flags, hits, total, out):
 
 
 @njit(cache=True, nogil=True)
-def run_stack(nfa, tape, marks, owner, attribute, has_text, marked, reached, stack, pool, work, flags, hits, total, out):
+def run_stack(
+    nfa, tape, marks, owner, attribute, has_text, marked, reached, stack, pool, work, flags, hits, total, out
+):
     """YFilter's execution: a stack of sets of active states, one for each open element.
 
     `marked` holds for each state the last set that it was put into, `reached` whether it was active before in this

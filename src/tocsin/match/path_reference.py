@@ -202,5 +202,3 @@ def _options(near: list[_State], far: list[_State], labels: Sequence[str]) -> It
             if state.onward:
                 for label in labels:
                     yield from state.onward.get((deep, label), ())
-
-

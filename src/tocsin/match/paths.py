@@ -173,7 +173,9 @@ class Automaton:
         states = int(counts[kernels.STATES]) + labels
         if states > len(nfa.parent):
             size = _power(states)
-            grown = {name: _grow(getattr(nfa, name), size) for name in ("parent", "label", "uses", "kids", "head", "free")}
+            grown = {
+                name: _grow(getattr(nfa, name), size) for name in ("parent", "label", "uses", "kids", "head", "free")
+            }
             nfa = nfa._replace(**grown)
         if self._entries + entries > len(nfa.next):
             size = _power(self._entries + entries)
@@ -188,10 +190,17 @@ class Automaton:
     def to_arrays(self) -> dict[str, AnyArray]:
         """Everything but the names of labels, for a snapshot."""
         states = int(self._counts[kernels.STATES])
-        arrays = {name: getattr(self._nfa, name)[:states] for name in ("parent", "label", "uses", "kids", "head", "free")}
+        arrays = {
+            name: getattr(self._nfa, name)[:states] for name in ("parent", "label", "uses", "kids", "head", "free")
+        }
         arrays |= {name: getattr(self._nfa, name)[: self._entries] for name in ("next", "entry")}
         free = np.array(self._free_entries, np.int32)
-        return arrays | {"keys": self._nfa.keys, "targets": self._nfa.targets, "counts": self._counts, "free_entries": free}
+        return arrays | {
+            "keys": self._nfa.keys,
+            "targets": self._nfa.targets,
+            "counts": self._counts,
+            "free_entries": free,
+        }
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, AnyArray], names: Sequence[str]) -> Automaton:
@@ -417,10 +426,24 @@ class _Engine:
         if self.stale:
             self._renew(automaton)
         while True:
-            flags, hits, out = np.zeros(slots, np.uint8), np.zeros(len(total), np.int32), np.zeros(len(total) + 1, np.int32)
+            flags, hits, out = (
+                np.zeros(slots, np.uint8),
+                np.zeros(len(total), np.int32),
+                np.zeros(len(total) + 1, np.int32),
+            )
             self._cache.counts[kernels.RUN] += 1
             status = kernels.run_cached(
-                automaton.nfa, self._cache, *tape, self._marked, self._met, self._stack, self._work, flags, hits, total, out
+                automaton.nfa,
+                self._cache,
+                *tape,
+                self._marked,
+                self._met,
+                self._stack,
+                self._work,
+                flags,
+                hits,
+                total,
+                out,
             )
             if status == kernels.DONE:
                 self._fresh = False
@@ -438,7 +461,11 @@ class _Engine:
         """Without the cache: for a document whose paths are too many to remember."""
         pool = np.zeros(4 * len(self._work), np.int32)
         while True:
-            flags, hits, out = np.zeros(slots, np.uint8), np.zeros(len(total), np.int32), np.zeros(len(total) + 1, np.int32)
+            flags, hits, out = (
+                np.zeros(slots, np.uint8),
+                np.zeros(len(total), np.int32),
+                np.zeros(len(total) + 1, np.int32),
+            )
             marked, reached = np.zeros(len(self._marked), np.int64), np.zeros(len(self._marked), np.uint8)
             status = kernels.run_stack(
                 automaton.nfa, *tape, marked, reached, self._stack, pool, self._work, flags, hits, total, out
