@@ -1,7 +1,7 @@
 """XPath subscriptions: how fast are XML documents filtered, against parsing alone and against lxml query by query?
 
 Documents: eLife JATS (62 KB mean) and DBLP records, from bytes; without the real data, documents made from the
-project's news DTD. Queries: distinct paths along what occurs in those documents, P(*) = P(//) = 0.2, without predicates,
+project's news DTD. Queries: distinct paths along what occurs in those documents, P(*) = P(//) = 0.2, no predicates;
 and a second set with predicates and branches (2 per query). lxml's side has every advantage: each document is parsed
 once and the expressions are compiled beforehand; it runs on a sample of queries, and its time is scaled to all.
 Times are the least of several rounds, since machines are shared. Prints one JSON object.

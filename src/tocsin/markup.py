@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +55,7 @@ class Markup:
     the values of the attributes, which are decoded only when somebody looks at them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 — the columns of one table
         self,
         tape: IntArray,
         marks: IntArray,
@@ -149,7 +150,7 @@ class _Judge:
         pass
 
 
-# --- reading by scan -----------------------------------------------------------------------------------------------------
+# --- reading by scan -------------------------------------------------------------------------------------------------
 
 _NAMES_MAX, _SCOPES_MAX, _DEPTH_MAX = 4_096, 1_024, 2_100  # libxml2 stops at a depth of 2,048
 _XML = "http://www.w3.org/XML/1998/namespace"
@@ -246,7 +247,7 @@ def _unescape(text: str) -> str:
     return _REFERENCE.sub(character, text)
 
 
-# --- reading by events ---------------------------------------------------------------------------------------------------
+# --- reading by events -----------------------------------------------------------------------------------------------
 
 
 def _by_events(data: bytes, limits: MarkupLimits) -> Markup:
@@ -369,17 +370,15 @@ class _Tape:
 def _line_of_element(data: bytes, element: int) -> int:
     """Events carry no line; the few documents that are refused for one are read again up to that element."""
     parser = etree.XMLPullParser(("start",), encoding="utf-8", resolve_entities=False, no_network=True, huge_tree=True)
-    try:
+    with suppress(etree.XMLSyntaxError):
         parser.feed(data)
-    except etree.XMLSyntaxError:
-        pass
     for number, (_, found) in enumerate(parser.read_events()):
         if number == element:
             return int(found.sourceline or 1)
     return 1
 
 
-# --- encodings ---------------------------------------------------------------------------------------------------------
+# --- encodings -------------------------------------------------------------------------------------------------------
 
 _DECLARED = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]*)["']""")
 _KNOWN = re.compile(
@@ -437,7 +436,7 @@ def _recoded(data: bytes) -> bytes:
     return text.removeprefix("\ufeff").encode()
 
 
-# --- prolog ------------------------------------------------------------------------------------------------------------
+# --- prolog ----------------------------------------------------------------------------------------------------------
 
 _BEFORE = re.compile(rb"\s*(?:<\?.*?\?>\s*|<!--.*?-->\s*)*", re.DOTALL)
 _DOCTYPE = re.compile(rb"""<!DOCTYPE(?:[^"'\[>]|"[^"]*"|'[^']*')*\[""")
@@ -458,7 +457,7 @@ def _check_prolog(data: bytes) -> None:
     raise DocumentError(f"line {line}: the DOCTYPE has an internal subset ('['): remove it")
 
 
-# --- tree --------------------------------------------------------------------------------------------------------------
+# --- tree ------------------------------------------------------------------------------------------------------------
 
 _NONE: dict[str, str] = {}
 
@@ -506,7 +505,7 @@ def _open(found: Tree, stack: list[int], name: str, mark: int) -> None:
     stack.append(number)
 
 
-# --- records of large files --------------------------------------------------------------------------------------------
+# --- records of large files ------------------------------------------------------------------------------------------
 
 CHUNK_BYTES = 65_536
 
@@ -520,7 +519,14 @@ class Record:
     xml: str
 
 
-def split_records(file: BinaryIO, record_path: str, limits: MarkupLimits = LIMITS) -> Iterator[Record]:
+class Readable(Protocol):
+    """A binary file, compressed or not."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, b"" at the end."""
+
+
+def split_records(file: Readable, record_path: str, limits: MarkupLimits = LIMITS) -> Iterator[Record]:
     """The elements at a path such as /dblp/* or /collection/volume/paper, or //paper, one after the other.
 
     The file is read in chunks; what is not inside a record is dropped as soon as it ends, so memory holds one record.

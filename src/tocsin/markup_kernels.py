@@ -6,6 +6,7 @@ element that declares a prefix), values and texts are places in the bytes. What 
 names or scopes) gives UNSURE, and the document is read by events instead. It never reads past the end, whatever it is
 given.
 """
+# ruff: noqa: PLR0917, PLR1714 — a kernel takes arrays, and many; Numba compares numbers faster than it searches sets
 
 from __future__ import annotations
 
@@ -38,12 +39,12 @@ class Scan(NamedTuple):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _is_space(byte):
+def _is_space(byte: Any) -> Any:
     return byte == 32 or byte == 10 or byte == 9 or byte == 13
 
 
 @njit(cache=True, nogil=True)
-def _after(data, at, first, second):
+def _after(data: Any, at: Any, first: Any, second: Any) -> Any:
     """The place after the next occurrence of two bytes; after three if the first is doubled (--> and ]]>)."""
     end = data.shape[0]
     doubled = first != 63  # '?>' is two bytes, '-->' and ']]>' are three
@@ -55,7 +56,7 @@ def _after(data, at, first, second):
 
 
 @njit(cache=True, nogil=True)
-def _number(data, start, end, scope, names, table, counts):
+def _number(data: Any, start: Any, end: Any, scope: Any, names: Any, table: Any, counts: Any) -> Any:
     """The number of a name in a scope, new if need be; -1 if there are too many."""
     mask = table.shape[0] - 1
     mixed = scope
@@ -85,7 +86,7 @@ def _number(data, start, end, scope, names, table, counts):
 
 
 @njit(cache=True, nogil=True)
-def _is_declaration(data, start, end):
+def _is_declaration(data: Any, start: Any, end: Any) -> Any:
     """Is this attribute's name xmlns or xmlns:…?"""
     if end - start < 5 or (end - start > 5 and data[start + 5] != 58):
         return False
@@ -98,7 +99,7 @@ def _is_declaration(data, start, end):
 
 
 @njit(cache=True, nogil=True)
-def _start_tag(data, at, scope, attribute, scopes, declared, counts):
+def _start_tag(data: Any, at: Any, scope: Any, attribute: Any, scopes: Any, declared: Any, counts: Any) -> Any:
     """Reads a start tag from the place after its name up to its '>' or '/'.
 
     Gives that place and the scope of the element; the scope is -1 if there are too many.
@@ -142,7 +143,7 @@ def _start_tag(data, at, scope, attribute, scopes, declared, counts):
 
 
 @njit(cache=True, nogil=True)
-def _doctype(data, at):
+def _doctype(data: Any, at: Any) -> Any:
     """The place after a DOCTYPE, which has no internal subset."""
     quote = 0
     while at < data.shape[0] and (data[at] != 62 or quote != 0):
@@ -155,7 +156,19 @@ def _doctype(data, at):
 
 
 @njit(cache=True, nogil=True)
-def scan(data, tape, marks, piece, attribute, name, table, scopes, declared, stack, counts):
+def scan(  # the arrays of a `Scan`
+    data: Any,
+    tape: Any,
+    marks: Any,
+    piece: Any,
+    attribute: Any,
+    name: Any,
+    table: Any,
+    scopes: Any,
+    declared: Any,
+    stack: Any,
+    counts: Any,
+) -> int:
     """Fills the arrays of a `Scan` from well-formed XML; one loop, since it runs over every byte of every document."""
     at, size = np.int64(0), np.int64(data.shape[0])
     events, pieces, depth, deepest, most = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)

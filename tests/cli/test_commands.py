@@ -85,8 +85,8 @@ def test_a_nested_match_stands_at_the_document_that_caused_it(write, run) -> Non
     assert pairs(lines) == [
         ("all", "old"),
         ("all", "joint"),
-        ("nested", "joint"),
         ("nested", "old"),
+        ("nested", "joint"),
         ("all", "new"),
     ]
 

@@ -118,8 +118,8 @@ class Twin:
     """A lexicon as dictionaries."""
 
     numbers: dict[bytes, int] = field(default_factory=dict)
-    bare: dict[int, int] = field(default_factory=dict)
-    scopes: reference.Scopes = field(default_factory=dict)
+    own: reference.Own = field(default_factory=dict)
+    further: reference.Further = field(default_factory=dict)
 
 
 @st.composite
@@ -130,19 +130,37 @@ def lexicons(draw: st.DrawFn) -> tuple[Lexicon, Twin]:
     assert numbers.tolist() == reference.insert_words(words, twin.numbers)
     some = draw(st.lists(st.sampled_from(numbers.tolist()), max_size=8))
     keys = lexicon.bare_keys(np.array(some, np.uint32)).tolist()
-    assert keys == reference.bind_bare(some, twin.bare, 1)
-    for at in (1, 2):
+    assert keys == reference.bind_bare(some, twin.own, 1)
+    for at in draw(st.lists(st.sampled_from([1, 2, FIELD_ANY]), max_size=6)):
+        word, key = draw(st.sampled_from(numbers.tolist())), draw(st.integers(1, 60))
+        lexicon.add_keys(np.array([word], np.uint32), np.array([key], np.uint32), at)
+        reference.insert_scopes([word], [at], [key], twin.further)
+        lexicon.keys.next = max(lexicon.keys.next, key + 1)
+    for at in draw(st.lists(st.sampled_from([1, 2, 3]), max_size=4)):
         some = draw(st.lists(st.sampled_from(numbers.tolist()), max_size=8))
         before = lexicon.keys.next
         keys = lexicon.field_keys(np.array(some, np.uint32), at).tolist()
-        assert keys == reference.bind_scoped(some, at, twin.scopes, before)
-    for at in draw(st.lists(st.sampled_from([1, FIELD_ANY]), max_size=4)):
-        word, key = draw(st.sampled_from(numbers.tolist())), draw(st.integers(1, 60))
-        lexicon.add_keys(np.array([word], np.uint32), np.array([key], np.uint32), at)
-        reference.insert_scopes([word], [at], [key], twin.scopes)
-        lexicon.keys.next = max(lexicon.keys.next, key + 1)
-    assert reference.rebuild_scopes(twin.scopes) == twin.scopes
+        assert keys == reference.bind_scoped(some, at, twin.own, before)
+    assert reference.rebuild_scopes(twin.own, twin.further) == (twin.own, twin.further)
     return lexicon, twin
+
+
+def test_the_key_of_a_field_is_never_one_that_was_added() -> None:
+    """Whatever the tables hold when they grow: an added key may hold elsewhere, too."""
+    lexicon = Lexicon()
+    words = lexicon.insert([b"w%d" % number for number in range(300)])
+    added = np.arange(1, 301, dtype=np.uint32)
+    lexicon.keys.next = 1_000
+    lexicon.add_keys(words[:150], added[:150], 7)
+    own = lexicon.field_keys(words, 7)
+    lexicon.add_keys(words[150:], added[150:], 7)
+    lexicon.field_keys(words, 8)
+    lexicon.field_keys(words, 9)
+    assert lexicon.field_keys(words, 7).tolist() == own.tolist() == list(range(1_000, 1_300))
+    marks = Marks()
+    marks.begin(1, lexicon.keys.next)
+    lexicon.mark(Texts.of([b"w5"], [0], [7]), marks)
+    assert sorted(masks(marks)) == [6, 1_005]
 
 
 BATCHES = st.lists(st.tuples(VALUES | st.binary(max_size=100), st.integers(0, 63), FIELDS), max_size=12)
@@ -156,7 +174,7 @@ def test_text_marks_the_keys_of_its_words(both: tuple[Lexicon, Twin], batch: lis
         texts, marks = Texts.of(mixed, docs, fields), Marks()
         marks.begin(64, lexicon.keys.next)
         lexicon.mark(texts, marks)
-        assert masks(marks) == reference.mark_words(mixed, docs, fields, twin.numbers, twin.bare, twin.scopes)
+        assert masks(marks) == reference.mark_words(mixed, docs, fields, twin.numbers, twin.own, twin.further)
 
 
 @given(lexicons(), st.lists(st.tuples(WORDS, st.integers(0, 63), FIELDS), max_size=12))
@@ -166,7 +184,7 @@ def test_whole_values_mark_their_keys(both: tuple[Lexicon, Twin], batch: list[tu
     texts, marks = Texts.of(values, docs, fields), Marks()
     marks.begin(64, lexicon.keys.next)
     lexicon.mark_values(texts, marks)
-    assert masks(marks) == reference.mark_values(values, docs, fields, twin.numbers, twin.bare, twin.scopes)
+    assert masks(marks) == reference.mark_values(values, docs, fields, twin.numbers, twin.own, twin.further)
 
 
 @given(lexicons(), BATCHES, st.sets(WORDS), st.integers(0, 2**64 - 1))
@@ -188,7 +206,7 @@ def test_surface_forms_mark_what_they_become(
     learn([form for form in sorted(known) if b"_" not in form])
     marks.begin(64, lexicon.keys.next)
     unknown = surfaces.mark(texts, lexicon, marks)
-    expected, missing = reference.mark_surfaces(values, docs, fields, table, twin.bare, twin.scopes)
+    expected, missing = reference.mark_surfaces(values, docs, fields, table, twin.own, twin.further)
     assert masks(marks) == expected
     assert (unknown.ends - unknown.starts).tolist() == [end - start for _, start, end in missing]
     assert unknown.docs.tolist() == [docs[number] for number, _, _ in missing]
@@ -196,7 +214,7 @@ def test_surface_forms_mark_what_they_become(
     assert forms == list(dict.fromkeys(values[number][start:end].lower() for number, start, end in missing))
     learn(forms)
     assert surfaces.mark(unknown, lexicon, marks).starts.size == 0
-    expected, missing = reference.mark_surfaces(values, docs, fields, table, twin.bare, twin.scopes)
+    expected, missing = reference.mark_surfaces(values, docs, fields, table, twin.own, twin.further)
     assert (masks(marks), missing) == (expected, [])
     rows = surfaces.occurrences(texts, lexicon, chosen, flagged=False)
     found = reference.find_occurrences(values, docs, chosen, table, lambda word: True)
@@ -250,12 +268,13 @@ def test_volume_of_random_text(seed: int) -> None:
     letters = b"abcdefghijklmnopqrstuvwxyz0123456789"
     vocabulary = [bytes(chance.choices(letters, k=chance.randint(1, 40))) for _ in range(400)]
     vocabulary += ["".join(chance.choices("aéßωж", k=chance.randint(1, 12))).encode() for _ in range(40)]
-    lexicon, numbers, bare = Lexicon(seed=seed), dict[bytes, int](), dict[int, int]()
+    lexicon, numbers = Lexicon(seed=seed), dict[bytes, int]()
+    own: reference.Own = {}
     queried = chance.sample(vocabulary, 200)
     words = lexicon.insert(queried)
     reference.insert_words(queried, numbers)
     lexicon.bare_keys(words)
-    reference.bind_bare(words.tolist(), bare, 1)
+    reference.bind_bare(words.tolist(), own, 1)
     marks = Marks()
     for _ in range(VOLUME):
         values = []
@@ -266,7 +285,7 @@ def test_volume_of_random_text(seed: int) -> None:
         docs = sorted(chance.randrange(64) for _ in values)
         marks.begin(64, lexicon.keys.next)
         lexicon.mark(Texts.of(values, docs, [0] * len(values)), marks)
-        assert masks(marks) == reference.mark_words(values, docs, [0] * len(values), numbers, bare, {})
+        assert masks(marks) == reference.mark_words(values, docs, [0] * len(values), numbers, own, {})
 
 
 def test_a_key_newer_than_the_marks_is_passed_over() -> None:

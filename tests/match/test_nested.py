@@ -28,7 +28,7 @@ def test_carols_old_papers_are_told_once_she_becomes_a_co_author() -> None:
     assert told("author:IN:(networks AND author:Bob)", *old, joint, later) == [
         [],
         [],
-        ["joint", "old1", "old2"],
+        ["old1", "old2", "joint"],
         ["later"],
     ]
 

@@ -35,7 +35,7 @@ def linear(draw):
 
 
 def tangled(tangle, count):
-    found = []
+    found: list = []
     while len(found) < count:
         text = tangle.query()
         try:
@@ -56,7 +56,7 @@ def found_by(index, document):
     return list(index.match(document))
 
 
-# --- states ------------------------------------------------------------------------------------------------------------------
+# --- states ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("Y3")
@@ -108,7 +108,7 @@ def test_both_kernels_find_the_paths_that_occur(paths, seed):
             assert np.flatnonzero(flags).tolist() == expected
 
 
-# --- the index against the oracle ----------------------------------------------------------------------------------------------
+# --- the index against the oracle ------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("Y1", "Y2", "Y9")
@@ -144,7 +144,8 @@ def test_queries_come_and_go_in_any_order(seed, data):
     tangle = Tangle(seed)
     paths = [path for _, path in tangled(tangle, 12)]
     documents = [read_markup(tangle.document()) for _ in range(2)]
-    index, alive = PathIndex(), set()
+    index = PathIndex()
+    alive: set[int] = set()
     for number in data.draw(st.lists(st.integers(0, 11), max_size=25)):
         if number in alive:
             index.remove(number)
@@ -272,7 +273,7 @@ def test_arrays_of_the_automaton_can_be_written_and_mapped(tmp_path):
     assert again.size == index.states + 1
 
 
-# --- real documents --------------------------------------------------------------------------------------------------------------
+# --- real documents --------------------------------------------------------------------------------------------------
 
 
 def real_documents(data_dir, each):
@@ -282,14 +283,16 @@ def real_documents(data_dir, each):
         with tarfile.open(folder / name) as archive:
             files = (one for one in archive if one.isfile() and not one.name.endswith((".txt", "LICENSE")))
             for member in islice(files, 0, each * 7, 7):
-                yield name, archive.extractfile(member).read()
+                file = archive.extractfile(member)
+                assert file
+                yield name, file.read()
     for name, path in [
         ("dblp_dbvenues.xml.gz", "/dblp/*"),
         ("xmark_auction_3.5MB.xml.gz", "/site/*/*"),
         ("acl_originals/2021.eacl.xml.gz", "//paper"),
     ]:
-        with gzip.open(folder / name) as file:
-            for record in islice(split_records(file, path), 0, each * 40, 40):
+        with gzip.open(folder / name) as unpacked:
+            for record in islice(split_records(unpacked, path), 0, each * 40, 40):
                 yield name, record.xml
 
 
@@ -305,7 +308,7 @@ def test_index_and_lxml_agree_on_100_000_pairs_of_real_documents(data_dir):
 
 
 def compare_on_real_documents(data_dir, each, count):
-    groups = {}
+    groups: dict[str, list] = {}
     for kind, data in real_documents(data_dir, each):
         try:
             groups.setdefault(kind, []).append((read_markup(data), data))

@@ -26,7 +26,9 @@ FIGURE_1 = [
     "//*/cite",
 ]
 DBLP = """<dblp>
-  <phdthesis><author name="John Smith">John Smith</author><year>2007</year><school>University of Athens</school></phdthesis>
+  <phdthesis>
+    <author name="John Smith">John Smith</author><year>2007</year><school>University of Athens</school>
+  </phdthesis>
   <proceedings><title>T</title><year>2006</year><editor><cite>x</cite></editor></proceedings>
   <www><author>A</author></www>
 </dblp>"""
@@ -159,7 +161,7 @@ def test_selection_postponed_equals_inline_and_looks_at_fewer_predicates_as_they
     assert gains[2] > gains[0]
 
 
-RECORDS = [
+RECORDS: list[dict[str, str | int | float]] = [
     {"author": "John Smith", "year": 2004, "title": "Grid"},
     {"author": "Ann", "year": 2010},
     {"author": "john", "title": ""},

@@ -68,7 +68,7 @@ def test_the_knobs_of_documents_do_what_they_say(news):
         return sum(measure(tree) for tree in trees) / len(trees)
 
     def depth(tree):
-        depths = []
+        depths: list[int] = []
         for parent in tree.parents:
             depths.append(1 + (depths[parent] if parent >= 0 else 0))
         return max(depths)

@@ -56,6 +56,11 @@ VIEWS = {
     "except_evolving": "SELECT k, n FROM grouped EXCEPT SELECT k, n FROM per_pair",
     "predicate": "SELECT k, high > 3 AS over, n > 2 AS many, total > 4 AS rich FROM grouped",
     "rows_left": "SELECT k, count(*) AS n FROM deleted GROUP BY k",
+    "by_rows_left": "SELECT n, count(*) AS ks FROM rows_left GROUP BY n",
+    "join_left": "SELECT a.k, r.tick AS t FROM rows_left AS a JOIN r ON a.n = r.x",
+    "count_join_left": "SELECT k, count(*) AS n, max(t) AS last FROM join_left GROUP BY k",
+    "best_left": "SELECT k, n FROM rows_left ORDER BY n DESC, k LIMIT 1",
+    "left_of_best": "SELECT k FROM rows_left WHERE NOT EXISTS (SELECT 1 FROM best_left WHERE best_left.k = rows_left.k)",
 }  # fmt: skip
 SQL = RELATIONS + "".join(f"CREATE VIEW {name} AS {query};\n" for name, query in VIEWS.items())
 

@@ -124,7 +124,7 @@ def test_a_bad_view_is_named_and_the_others_run(tmp_path, capsys):
 def test_gzip_is_read(tmp_path, capsys):
     packed = gzip.compress(b"".join(json.dumps(event).encode() + b"\n" for event in EVENTS))
     assert run(tmp_path, events=packed)[0] == 0
-    assert len(printed(capsys)[0]) == 6
+    assert len(printed(capsys)[0]) == 7
 
 
 def test_a_missing_file_is_named(tmp_path):

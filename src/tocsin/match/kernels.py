@@ -60,8 +60,9 @@ U = np.uint64
 _0, _1, _2, _3, _4, _6, _8 = U(0), U(1), U(2), U(3), U(4), U(6), U(8)
 _16, _29, _31, _32, _33, _40, _63, _64 = U(16), U(29), U(31), U(32), U(33), U(40), U(63), U(64)
 _LOW31, _LOW32, _LOW40 = U(0x7FFFFFFF), U(0xFFFFFFFF), U(0xFFFFFFFFFF)
+_NONE, _OWN = U(NONE), U(1 << 31)
 _MORE, _FIELD_ANY = U(MORE), U(FIELD_ANY)
-_HAS_SCOPED = U(HAS_SCOPED)
+_HAS_SCOPED, _HAS_FURTHER = U(HAS_SCOPED), U(HAS_SCOPED | HAS_MORE_BARE)
 _LETTER_BITS = U(0x4040404040404040)
 _MIX_A, _MIX_B = U(0x9E3779B97F4A7C15), U(0xD6E8FEB86659FD93)
 _AHEAD = U(8)  # postings fetched ahead
@@ -96,7 +97,7 @@ class Scopes(NamedTuple):
     """Keys of (field, word); a pair may have several. An open table like Table."""
 
     slots: U64  # field + 1, then word; 0: empty
-    keys: U32
+    keys: U32  # with bit 31 on the one that was made for the pair; others were added
 
 
 class Postings(NamedTuple):
@@ -288,7 +289,7 @@ def _find_word(
     while True:
         held = slots[slot]
         if held == _0:
-            return _LOW32, slot
+            return _NONE, slot
         if held >> _32 == tag:
             word = (held & _LOW32) - _1
             record = word << _2
@@ -330,7 +331,7 @@ def insert_words(buffer: U8, starts: I64, ends: I64, begin: int, table: Table, u
         mixed = _hash_word(buffer, start, size, False, first, second, seed)
         tag = mixed & _LOW32
         word, slot = _find_word(slots, records, long, buffer, start, size, False, first, second, tag, mixed >> shift)
-        if word == _LOW32:
+        if word == _NONE:
             word, place = used[0], used[1]
             record = word << _2
             if record + _4 > U(records.size) or (word + _1) << _1 > U(slots.size):
@@ -344,7 +345,7 @@ def insert_words(buffer: U8, starts: I64, ends: I64, begin: int, table: Table, u
             records[record] = first
             records[record + _1] = second
             records[record + _2] = (size << _40) | place
-            records[record + _3] = _LOW32
+            records[record + _3] = _NONE
             sieve[mixed >> sieve_shift] |= _sieve_bits(mixed)
             slots[slot] = (tag << _32) | (word + _1)  # last: other threads may be reading
             used[0] += _1
@@ -396,7 +397,7 @@ def bind_bare(words: U32, records: U64, next_key: int, keys: U32) -> int:
     for i in range(words.size):
         place = (U(words[i]) << _2) + _3
         payload = records[place]
-        if payload & _LOW32 == _LOW32:
+        if payload & _LOW32 == _NONE:
             payload = (payload & ~_LOW32) | free
             records[place] = payload
             free += _1
@@ -417,7 +418,7 @@ def _insert_scope(slots: U64, keys: U32, pair: np.uint64, key: np.uint64) -> boo
     last = U(slots.size) - _1
     slot = _scope_hash(pair) >> _slot_shift(slots)
     while slots[slot] != _0:
-        if slots[slot] == pair and keys[slot] == key:
+        if slots[slot] == pair and (U(keys[slot]) ^ key) & _LOW31 == _0:
             return False
         slot = (slot + _1) & last
     keys[slot] = key
@@ -447,14 +448,14 @@ def bind_scoped(words: U32, field: int, records: U64, scopes: Scopes, next_key: 
         word = U(words[i])
         pair = ((U(field) + _1) << _32) | word
         slot = _scope_hash(pair) >> _slot_shift(slots)
-        while slots[slot] != _0 and slots[slot] != pair:
+        while slots[slot] != _0 and not (slots[slot] == pair and U(held[slot]) & _OWN):
             slot = (slot + _1) & last
         if slots[slot] == _0:
-            held[slot] = free
+            held[slot] = free | _OWN
             slots[slot] = pair
             records[(word << _2) + _3] |= _HAS_SCOPED << _32
             free += _1
-        keys[i] = held[slot]
+        keys[i] = U(held[slot]) & _LOW31
     return int(free)
 
 
@@ -548,7 +549,7 @@ def _mark_pairs(pairs: U64, bits: U64, count: np.uint64, slots: U64, keys: U32, 
     for k in range(count):
         slot = _scope_hash(pairs[k]) >> shift
         while slots[slot] != _0:
-            key = U(keys[slot])
+            key = U(keys[slot]) & _LOW31
             if slots[slot] == pairs[k] and key < known:
                 masks[key] |= bits[k]
                 touched[key >> _6] |= _1 << (key & _63)
@@ -577,16 +578,17 @@ def _mark_found(
     for k in range(count):
         word, value = U(words[k]), values[k]
         field, bit, payload = U(fields[value]), _1 << U(docs[value]), records[(word << _2) + _3]
-        key, scoped, bare = payload & _LOW32, payload >> _32 & _HAS_SCOPED, _1 - (field >> _31)
+        key, bare = payload & _LOW32, _1 - (field >> _31)
         if key < known and bare:
             masks[key] |= bit
             touched[key >> _6] |= _1 << (key & _63)
-        pairs[more] = (((field & _LOW31) + _1) << _32) | word
-        bits[more] = bit
-        more += scoped
-        pairs[more] = ((_FIELD_ANY + _1) << _32) | word
-        bits[more] = bit
-        more += payload >> _33 & bare
+        if payload >> _32 & _HAS_FURTHER:
+            pairs[more] = (((field & _LOW31) + _1) << _32) | word
+            bits[more] = bit
+            more += payload >> _32 & _HAS_SCOPED
+            pairs[more] = ((_FIELD_ANY + _1) << _32) | word
+            bits[more] = bit
+            more += payload >> _33 & bare
     _mark_pairs(pairs, bits, more, scope_slots, scope_keys, masks, touched)
 
 
@@ -641,9 +643,11 @@ def mark_words(
             word, _ = _find_word(
                 slots, records, long, buffer, start, size, True, first, second, hashes[k] & _LOW32, hashes[k] >> _32
             )
-            words[found] = word
-            passed[found] = word_value[passed[k]]
-            found += U(word != _LOW32)
+            if word != _NONE:
+                fetch(masks, records[(word << _2) + _3] & _LOW32)
+                words[found] = word
+                passed[found] = word_value[passed[k]]
+                found += _1
         _mark_found(words, passed, found, docs, fields, records, scope_slots, scope_keys, masks, touched)
 
 
@@ -676,7 +680,7 @@ def mark_values(
             )
             words[found] = word
             word_value[found] = value
-            found += U(word != _LOW32)
+            found += U(word != _NONE)
         _mark_found(words, word_value, found, docs, fields, records, scope_slots, scope_keys, masks, touched)
 
 
@@ -724,7 +728,7 @@ def mark_surfaces(
                 slots, forms, long, buffer, start, size, True, first, second, hashes[k] & _LOW32, hashes[k] >> shift
             )
             of = word_value[k]
-            if form == _LOW32:
+            if form == _NONE:
                 if missing < room:
                     unknown[0, missing] = of
                     unknown[1, missing] = start
@@ -734,7 +738,7 @@ def mark_surfaces(
                 word = forms[(form << _2) + _3] & _LOW32
                 words[found] = word
                 word_value[found] = of
-                found += U(word != _LOW32)
+                found += U(word != _NONE)
         _mark_found(words, word_value, found, docs, fields, records, scope_slots, scope_keys, masks, touched)
     return int(missing)
 
@@ -780,9 +784,9 @@ def find_occurrences(
             word, _ = _find_word(
                 slots, records, long, buffer, start, size, True, first, second, mixed & _LOW32, mixed >> shift
             )
-            if word != _LOW32 and analysed:
+            if word != _NONE and analysed:
                 word = records[(word << _2) + _3] & _LOW32
-            if word != _LOW32 and (records[(word << _2) + _3] >> _32) & U(flag) == U(flag):
+            if word != _NONE and (records[(word << _2) + _3] >> _32) & U(flag) == U(flag):
                 if found < room:
                     occurrences[found, 0] = word
                     occurrences[found, 1] = of

@@ -33,18 +33,22 @@ class NestedSubscriptions:
         self._sets: dict[Inner, set[str | float]] = {inner: set() for inner in self._inner}
         self._members: dict[Inner, set[str]] = {inner: set() for inner in self._inner}
         self._documents: dict[str, Document] = {}
-        self._holders: defaultdict[tuple[str, str | float], dict[str, None]] = defaultdict(dict)
+        self._arrived: dict[str, int] = {}
+        self._holders: defaultdict[tuple[str, str | float], set[str]] = defaultdict(set)
+        self._arrivals = 0
         self._told: dict[int, set[tuple[str, int]]] = {number: set() for number in queries}
         self.knowledge = Knowledge(analysis, statistics, (), dict(self._sets))
 
     def arrive(self, document: Document) -> list[tuple[int, Document]]:
-        """The (subscription number, document) pairs that hold now and were not told before."""
+        """The (subscription number, document) pairs that hold now and were not told before, older documents first."""
         if document.id in self._documents:
             self._replace(self._documents.pop(document.id))
         self._documents[document.id] = document
+        self._arrivals += 1
+        self._arrived[document.id] = self._arrivals
         for field in self._fields:
             for value in values_of(document, field):
-                self._holders[field, value_key(value)][document.id] = None
+                self._holders[field, value_key(value)].add(document.id)
         grown: Grown = {}
         for inner in self._inner:
             if new := self._enlarge(inner, self._candidates(inner[0], document, grown)):
@@ -60,13 +64,13 @@ class NestedSubscriptions:
         return found
 
     def _candidates(self, query: Query, document: Document, grown: Grown) -> list[Document]:
-        """The new document, and the older ones that hold a value which has just entered a set of the query."""
-        ids = {document.id: None}
+        """The documents that hold a value which has just entered a set of the query, and the new one; oldest first."""
+        ids = {document.id}
         for atom in atoms(query):
             if isinstance(atom, In):
-                for value in sorted(grown.get((atom.query, atom.source), ()), key=repr):
-                    ids |= self._holders.get((atom.field, value), {})
-        return [self._documents[id] for id in ids]
+                for value in grown.get((atom.query, atom.source), ()):
+                    ids.update(self._holders.get((atom.field, value), ()))
+        return [self._documents[id] for id in sorted(ids, key=self._arrived.__getitem__)]
 
     def _enlarge(self, inner: Inner, candidates: Iterable[Document]) -> set[str | float]:
         """Adds what the candidates contribute to the set, and returns what is new in it."""
@@ -83,7 +87,7 @@ class NestedSubscriptions:
         """Takes a document out: its values leave the sets, which are counted again; what was told stays told."""
         for field in self._fields:
             for value in values_of(old, field):
-                self._holders[field, value_key(value)].pop(old.id, None)
+                self._holders[field, value_key(value)].discard(old.id)
         for inner in self._inner:
             self._sets[inner].clear()
             self._members[inner].clear()

@@ -11,14 +11,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import isnan
 from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.markup import Markup, Tree
-from tocsin.query.xpath.ast import Axis, Compare, Every, Exists, Name, Never, Predicate, Some, Step, Text, is_positional
+from tocsin.query.xpath.ast import Axis, Compare, Every, Exists, Name, Never, Predicate, Some, Step, is_positional
 from tocsin.query.xpath.routes import Clause, Hop, Kind, conjuncts
 from tocsin.query.xpath.semantics import compares, is_true, number_of, take_step
 
@@ -26,7 +27,7 @@ Check = Callable[[Tree, int], bool]
 """Does a predicate hold at an element?"""
 
 
-# --- prefixes and guards, each once ------------------------------------------------------------------------------------
+# --- prefixes and guards, each once ----------------------------------------------------------------------------------
 
 
 class Guard:
@@ -36,22 +37,31 @@ class Guard:
         self.check = compile_check(predicate)
 
 
+class Filter:
+    """All that the last hop of a prefix asks of an element; equal ones are the same object."""
+
+    def __init__(self, hop: Hop, guards: tuple[Guard, ...]) -> None:
+        self.guards = guards
+        self.step = hop.step
+        self.counts = any(is_positional(predicate) for predicate in hop.predicates)
+
+
 class Prefix:
     """The first hops of a clause with their predicates; equal ones are the same object."""
 
-    def __init__(self, parent: Prefix | None, hop: Hop, guards: tuple[Guard, ...]) -> None:
+    def __init__(self, parent: Prefix | None, hop: Hop, filter_: Filter) -> None:
         self.parent = parent
         self.hop = hop
-        self.guards = guards
-        self.counts = any(is_positional(predicate) for predicate in hop.predicates)
+        self.filter = filter_
         self.step = hop.step
 
 
 class Shared:
-    """Gives out prefixes and guards; what no clause uses any more disappears by itself."""
+    """Gives out prefixes, filters and guards; what no clause uses any more disappears by itself."""
 
     def __init__(self) -> None:
         self._prefixes: WeakValueDictionary[tuple[Prefix | None, Hop], Prefix] = WeakValueDictionary()
+        self._filters: WeakValueDictionary[Hop, Filter] = WeakValueDictionary()
         self._guards: WeakValueDictionary[Predicate, Guard] = WeakValueDictionary()
 
     def prefix(self, hops: tuple[Hop, ...]) -> Prefix:
@@ -60,11 +70,20 @@ class Shared:
         for hop in hops:
             found = self._prefixes.get((parent, hop))
             if found is None:
-                found = Prefix(parent, hop, tuple(self.guard(one) for one in hop.predicates if not is_positional(one)))
+                found = Prefix(parent, hop, self.filter(hop))
                 self._prefixes[parent, hop] = found
             parent = found
         assert parent is not None
         return parent
+
+    def filter(self, hop: Hop) -> Filter:
+        """The shared object of what a hop asks for, however it is reached."""
+        key = replace(hop, deep=False)
+        found = self._filters.get(key)
+        if found is None:
+            found = Filter(hop, tuple(self.guard(one) for one in hop.predicates if not is_positional(one)))
+            self._filters[key] = found
+        return found
 
     def guard(self, predicate: Predicate) -> Guard:
         """The shared object of this predicate."""
@@ -86,31 +105,40 @@ def compile_check(predicate: Predicate) -> Check:
         case Never(part):
             inner = compile_check(part)
             return lambda tree, element: not inner(tree, element)
-        case Exists(path) | Compare(path) if len(path.steps) == 1 and not path.absolute:
-            step = path.steps[0]
-            if not step.predicates and not step.deep and not isinstance(step.test, Text):
-                return _one_step(step, predicate)
+        case Exists(path) | Compare(path) if not path.absolute and all(_is_simple(step) for step in path.steps):
+            return _along(path.steps, predicate)
     return lambda tree, element: is_true(predicate, tree, ("element", element, 0), 0)
 
 
-def _one_step(step: Step, predicate: Exists | Compare) -> Check:
+def _is_simple(step: Step) -> bool:
+    """Is this a child or attribute of a full name, or '.'?"""
+    named = isinstance(step.test, Name) and step.test.local is not None and step.axis in (Axis.CHILD, Axis.ATTRIBUTE)
+    return not step.predicates and not step.deep and (named or step.axis is Axis.SELF)
+
+
+def _along(steps: tuple[Step, ...], predicate: Exists | Compare) -> Check:
+    """Follows simple steps and looks at the value in the end."""
+
     def test(value: str) -> bool:
         return isinstance(predicate, Exists) or compares(value, predicate.op, predicate.literal)
 
-    if step.axis is Axis.SELF:
+    steps = tuple(step for step in steps if step.axis is not Axis.SELF)
+    if not steps:
         return lambda tree, element: test(tree.value(element))
-    if isinstance(step.test, Name) and step.test.local and step.axis is Axis.ATTRIBUTE:
-        name = step.test.clark
+    step = steps[0]
+    assert isinstance(step.test, Name)
+    name = step.test.clark
+    if step.axis is Axis.ATTRIBUTE:
         return lambda tree, element: name in tree.attributes[element] and test(tree.attributes[element][name])
-    if isinstance(step.test, Name) and step.test.local and step.axis is Axis.CHILD:
-        name = step.test.clark
-        return lambda tree, element: any(
-            tree.names[child] == name and test(tree.value(child)) for child in tree.children[element]
-        )
-    return lambda tree, element: is_true(predicate, tree, ("element", element, 0), 0)
+    if len(steps) == 1 and isinstance(predicate, Exists):
+        return lambda tree, element: any(tree.names[child] == name for child in tree.children[element])
+    rest = _along(steps[1:], predicate)
+    return lambda tree, element: any(
+        tree.names[child] == name and rest(tree, child) for child in tree.children[element]
+    )
 
 
-# --- one document --------------------------------------------------------------------------------------------------------
+# --- one document ----------------------------------------------------------------------------------------------------
 
 
 class Reading:
@@ -122,7 +150,8 @@ class Reading:
         self.checks = 0
         self._elements: dict[Prefix, list[int]] = {}
         self._known: defaultdict[Guard, dict[int, bool]] = defaultdict(dict)
-        self._selected: dict[tuple[Prefix, int], frozenset[int]] = {}
+        self._passed: defaultdict[Filter, dict[int, bool]] = defaultdict(dict)
+        self._selected: dict[tuple[Filter, int], frozenset[int]] = {}
         self._named: defaultdict[str, list[int]] = defaultdict(list)
         for number, name in enumerate(self.tree.names):
             self._named[name].append(number)
@@ -145,7 +174,8 @@ class Reading:
         if found is None:
             found = self._next(prefix)
             if prefix.hop.predicates:
-                found = [one for one in found if self.passes(prefix, one)]
+                known = self._passed[prefix.filter]
+                found = [one for one in found if known.get(one) or (one not in known and self.passes(prefix, one))]
             self._elements[prefix] = found
         return found
 
@@ -188,19 +218,23 @@ class Reading:
 
     def passes(self, prefix: Prefix, element: int) -> bool:
         """Do the predicates of the last hop hold at an element?"""
-        if prefix.counts:
-            return element in self._counted(prefix, self.tree.parents[element])
-        for guard in prefix.guards:
-            if not self.holds(guard, element):
-                return False
-        return True
+        known = self._passed[prefix.filter]
+        found = known.get(element)
+        if found is None:
+            found = known[element] = self._check(prefix.filter, element)
+        return found
 
-    def _counted(self, prefix: Prefix, parent: int) -> frozenset[int]:
+    def _check(self, asked: Filter, element: int) -> bool:
+        if asked.counts:
+            return element in self._counted(asked, self.tree.parents[element])
+        return all(self.holds(guard, element) for guard in asked.guards)
+
+    def _counted(self, asked: Filter, parent: int) -> frozenset[int]:
         """Positions count among the children of one parent."""
-        key = (prefix, parent)
+        key = (asked, parent)
         if key not in self._selected:
             context = ("element", parent, 0) if parent >= 0 else ("document", -1, 0)
-            self._selected[key] = frozenset(node[1] for node in take_step(prefix.step, self.tree, context))
+            self._selected[key] = frozenset(node[1] for node in take_step(asked.step, self.tree, context))
         return self._selected[key]
 
     def holds(self, guard: Guard, element: int) -> bool:
@@ -213,7 +247,7 @@ class Reading:
         return found
 
 
-# --- atoms ---------------------------------------------------------------------------------------------------------------
+# --- atoms -----------------------------------------------------------------------------------------------------------
 
 Place = tuple[str, str]
 """What is compared: ("@", name) an attribute, ("", name) an element's string-value."""
@@ -239,7 +273,7 @@ def _atom(hop: Hop, predicate: Predicate) -> AtomKey | None:
     literal = predicate.literal
     if predicate.op != "=" and isinstance(literal, str):
         literal = number_of(literal)  # order is always one of numbers
-    if literal != literal:
+    if isinstance(literal, float) and isnan(literal):
         return None
     return ("@" if is_attribute else "", test.clark), predicate.op, literal
 
@@ -314,7 +348,7 @@ class Atoms:
         for place, values in self._values(document).items():
             strings, equal = self._strings.get(place, {}), self._equal.get(place, {})
             truth[[strings[value] for value in values if value in strings]] = True
-            numbers = [number for number in map(number_of, values) if number == number]
+            numbers = [number for number in map(number_of, values) if not isnan(number)]
             truth[[equal[number] for number in numbers if number in equal]] = True
             if numbers:
                 self._compare(place, min(numbers), max(numbers), truth)

@@ -8,6 +8,7 @@ A document is a tape: the label of an element that starts, END, or COMMENT. `run
 (XML filtering paper §5): a set of active states for each open element. `run_cached` remembers each set it has built
 as one state of a deterministic automaton, so that a path that was seen before costs one look-up.
 """
+# ruff: noqa: PLR0917, PLR1714 — a kernel takes arrays, and many; Numba compares numbers faster than it searches sets
 
 from __future__ import annotations
 
@@ -57,13 +58,13 @@ class Cache(NamedTuple):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _home(state, label, mask):
+def _home(state: Any, label: Any, mask: Any) -> Any:
     mixed = state * 0x1E3779B1 + label * 0x5BD1E995
     return (mixed ^ (mixed >> 17)) & mask
 
 
 @njit(cache=True, nogil=True)
-def find(keys, targets, state, label):
+def find(keys: Any, targets: Any, state: Any, label: Any) -> Any:
     """The target of a transition, or -1."""
     mask = keys.shape[0] - 1
     key = (np.int64(state) << 32) | np.int64(label)
@@ -76,7 +77,7 @@ def find(keys, targets, state, label):
 
 
 @njit(cache=True, nogil=True)
-def put(keys, targets, state, label, target):
+def put(keys: Any, targets: Any, state: Any, label: Any, target: Any) -> None:
     """Adds a transition that is not there."""
     mask = keys.shape[0] - 1
     at = _home(np.int64(state), np.int64(label), mask)
@@ -87,7 +88,7 @@ def put(keys, targets, state, label, target):
 
 
 @njit(cache=True, nogil=True)
-def rehash(keys, targets, new_keys, new_targets):
+def rehash(keys: Any, targets: Any, new_keys: Any, new_targets: Any) -> int:
     """Moves what is left into a larger table; says how many."""
     moved = 0
     for at in range(keys.shape[0]):
@@ -98,7 +99,7 @@ def rehash(keys, targets, new_keys, new_targets):
 
 
 @njit(cache=True, nogil=True)
-def insert_paths(nfa, counts, labels, first, accepting):
+def insert_paths(nfa: Any, counts: Any, labels: Any, first: Any, accepting: Any) -> None:
     """Adds linear paths, sharing prefixes (paper §3, Procedure 1); writes the accepting state of each."""
     for path in range(first.shape[0] - 1):
         state = np.int64(0)
@@ -112,7 +113,7 @@ def insert_paths(nfa, counts, labels, first, accepting):
 
 
 @njit(cache=True, nogil=True)
-def _new_state(nfa, counts, state, label):
+def _new_state(nfa: Any, counts: Any, state: Any, label: Any) -> Any:
     if counts[FREE] > 0:
         counts[FREE] -= 1
         target = np.int64(nfa.free[counts[FREE]])
@@ -132,7 +133,7 @@ def _new_state(nfa, counts, state, label):
 
 
 @njit(cache=True, nogil=True)
-def remove_paths(nfa, counts, accepting):
+def remove_paths(nfa: Any, counts: Any, accepting: Any) -> None:
     """Takes linear paths out again; a state that no path needs is given up."""
     mask = nfa.keys.shape[0] - 1
     for path in range(accepting.shape[0]):
@@ -154,7 +155,7 @@ def remove_paths(nfa, counts, accepting):
 
 
 @njit(cache=True, nogil=True)
-def link_entries(nfa, states, numbers, entries):
+def link_entries(nfa: Any, states: Any, numbers: Any, entries: Any) -> None:
     """Registers entries at accepting states; `numbers` are free places in `next` and `entry`."""
     for at in range(states.shape[0]):
         nfa.entry[numbers[at]] = entries[at]
@@ -163,7 +164,7 @@ def link_entries(nfa, states, numbers, entries):
 
 
 @njit(cache=True, nogil=True)
-def unlink_entry(nfa, state, number):
+def unlink_entry(nfa: Any, state: Any, number: Any) -> None:
     """Takes an entry away from its state."""
     if nfa.head[state] == number:
         nfa.head[state] = nfa.next[number]
@@ -174,11 +175,11 @@ def unlink_entry(nfa, state, number):
     nfa.next[at] = nfa.next[number]
 
 
-# --- execution -----------------------------------------------------------------------------------------------------------
+# --- execution -------------------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _activate(nfa, state, marked, stamp, pool, end):
+def _activate(nfa: Any, state: Any, marked: Any, stamp: Any, pool: Any, end: Any) -> Any:
     """Adds a state, and the one that it reaches by ε, to a set, unless they are in it or lead nowhere.
 
     Gives the new end of the set; what is registered at the states is collected later.
@@ -196,7 +197,9 @@ def _activate(nfa, state, marked, stamp, pool, end):
 
 
 @njit(cache=True, nogil=True)
-def expand(nfa, label, source, first, active, marked, stamp, pool, end):
+def expand(
+    nfa: Any, label: Any, source: Any, first: Any, active: Any, marked: Any, stamp: Any, pool: Any, end: Any
+) -> Any:
     """The states after one event (paper §5, ExpandState): by name, by `p:*`, by `*`, and loops stay.
 
     Reads the set source[first : first + active], writes from pool[end] on, gives the new end.
@@ -224,7 +227,7 @@ def expand(nfa, label, source, first, active, marked, stamp, pool, end):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _count(entry, flags, hits, total, out):
+def _count(entry: Any, flags: Any, hits: Any, total: Any, out: Any) -> None:
     """A query without guards holds; a clause has met one more of its linear paths."""
     if entry >= 0:
         flags[entry] = 1
@@ -237,7 +240,9 @@ def _count(entry, flags, hits, total, out):
 
 
 @njit(cache=True, nogil=True)
-def _first_time(nfa, pool, first, end, reached, flags, hits, total, out):
+def _first_time(
+    nfa: Any, pool: Any, first: Any, end: Any, reached: Any, flags: Any, hits: Any, total: Any, out: Any
+) -> None:
     for at in range(first, end):
         state = pool[at]
         if reached[state] == 0:
@@ -250,8 +255,22 @@ def _first_time(nfa, pool, first, end, reached, flags, hits, total, out):
 
 @njit(cache=True, nogil=True)
 def run_stack(
-    nfa, tape, marks, owner, attribute, has_text, marked, reached, stack, pool, work, flags, hits, total, out
-):
+    nfa: Any,
+    tape: Any,
+    marks: Any,
+    owner: Any,
+    attribute: Any,
+    has_text: Any,
+    marked: Any,
+    reached: Any,
+    stack: Any,
+    pool: Any,
+    work: Any,
+    flags: Any,
+    hits: Any,
+    total: Any,
+    out: Any,
+) -> int:
     """YFilter's execution: a stack of sets of active states, one for each open element.
 
     `marked` holds for each state the last set that it was put into, `reached` whether it was active before in this
@@ -289,7 +308,7 @@ def run_stack(
 
 
 @njit(cache=True, nogil=True)
-def _remember(nfa, cache, key_set, label, marked, work):
+def _remember(nfa: Any, cache: Any, key_set: Any, label: Any, marked: Any, work: Any) -> Any:
     """Builds the set after an event and files it; -1 if the cache is full."""
     counts = cache.counts
     counts[STAMP] += 1
@@ -303,7 +322,7 @@ def _remember(nfa, cache, key_set, label, marked, work):
 
 
 @njit(cache=True, nogil=True)
-def _file(nfa, cache, key_set, label, work, last):
+def _file(nfa: Any, cache: Any, key_set: Any, label: Any, work: Any, last: Any) -> Any:
     """Writes a set into the pool: the states that lead on, then the entries of all."""
     counts = cache.counts
     number = counts[SETS]
@@ -337,7 +356,7 @@ def _file(nfa, cache, key_set, label, work, last):
 
 
 @njit(cache=True, nogil=True)
-def open_cache(nfa, cache, marked, work):
+def open_cache(nfa: Any, cache: Any, marked: Any, work: Any) -> None:
     """Empties the cache but for the dead set and the start."""
     counts = cache.counts
     cache.keys[:] = EMPTY
@@ -352,7 +371,9 @@ def open_cache(nfa, cache, marked, work):
 
 
 @njit(cache=True, nogil=True)
-def _visit(entries, pool, first, end, run, met, flags, hits, total, out):
+def _visit(
+    entries: Any, pool: Any, first: Any, end: Any, run: Any, met: Any, flags: Any, hits: Any, total: Any, out: Any
+) -> None:
     """Reports what is registered in a set, the first time that a document comes to it."""
     for at in range(first, end):
         entry = pool[at]
@@ -364,7 +385,23 @@ def _visit(entries, pool, first, end, run, met, flags, hits, total, out):
 
 
 @njit(cache=True, nogil=True)
-def run_cached(nfa, cache, tape, marks, owner, attribute, has_text, marked, met, stack, work, flags, hits, total, out):
+def run_cached(
+    nfa: Any,
+    cache: Any,
+    tape: Any,
+    marks: Any,
+    owner: Any,
+    attribute: Any,
+    has_text: Any,
+    marked: Any,
+    met: Any,
+    stack: Any,
+    work: Any,
+    flags: Any,
+    hits: Any,
+    total: Any,
+    out: Any,
+) -> int:
     """The same execution on remembered sets; FULL when the cache has no room for another one.
 
     An event is a text, an element or an attribute; `parent` is the set of the element it is below.

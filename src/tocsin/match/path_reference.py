@@ -19,7 +19,7 @@ from tocsin.query.xpath.ast import Path
 from tocsin.query.xpath.routes import EPSILON, TEXT, Clause, Hop, Linear, clauses_of
 from tocsin.query.xpath.semantics import holds_xpath, take_step
 
-# --- definitions ---------------------------------------------------------------------------------------------------------
+# --- definitions -----------------------------------------------------------------------------------------------------
 
 
 def prefixes(paths: Iterable[Linear]) -> set[Linear]:
@@ -70,7 +70,7 @@ def run_stack(paths: Sequence[Linear], document: Markup) -> list[int]:
     return [number for number, path in enumerate(paths) if any(accepts(path, chain) for chain in found)]
 
 
-# --- a filter in plain Python ----------------------------------------------------------------------------------------------
+# --- a filter in plain Python ----------------------------------------------------------------------------------------
 
 
 class Selection(StrEnum):

@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from tocsin.markup import Markup
 from tocsin.match import path_kernels as kernels
-from tocsin.match.path_guards import Atoms, Prefix, Reading, Shared, atom_of
+from tocsin.match.path_guards import Atoms, Prefix, Shared, atom_of
 from tocsin.match.path_kernels import Cache, Nfa
+from tocsin.match.path_masks import Masks
 from tocsin.query.xpath.ast import Path
 from tocsin.query.xpath.routes import EPSILON, TEXT, WILDCARD, Linear, clauses_of, linear_paths, plain_path
 from tocsin.query.xpath.semantics import holds_xpath
@@ -239,7 +240,7 @@ def _empty_nfa(states: int, entries: int) -> Nfa:
     return Nfa(keys=keys, targets=targets, **per_state, **per_entry, **labels)
 
 
-# --- the index -----------------------------------------------------------------------------------------------------------
+# --- the index -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,7 @@ class PathIndex:
         self._atom = np.full(64, -1, np.int32)  # of a clause: its atom, or -1
         self._clauses: dict[int, tuple[int, Prefix | None]] = {}  # slot, hops (None: ask the oracle)
         self._free_clauses: list[int] = []
-        self._pending: list[tuple[int, Linear]] = []
+        self._pending: list[tuple[int, Linear, int]] = []  # slot, path, entry
         self._engine = _Engine(self._limits)
 
     def __len__(self) -> int:
@@ -295,27 +296,23 @@ class PathIndex:
             raise ValueError(f"the number {number} is in use")
         path = plain_path(query)
         if path is not None:
-            self._pending.append((self._new_slot(number), path))
+            slot = self._new_slot(number)
+            self._pending.append((slot, path, slot))
             return
         clauses = clauses_of(query)
         slot = self._new_slot(number)
-        self._flush()
         found = self._registered[slot] = _Registered(query, [], [], [])
         for clause in clauses:
             paths = linear_paths(clause)
             entry = slot
             if clause.guarded:
-                entry = ~self._new_clause(slot, len(paths))
+                number_of_clause = self._new_clause(slot, len(paths))
+                entry = ~number_of_clause
                 key = atom_of(clause)
-                self._atom[~entry] = self._atoms.add(key) if key else -1
-                self._clauses[~entry] = (slot, self._shared.prefix(clause.hops) if clause.exact else None)
-                found.clauses.append(~entry)
-            else:
-                paths = paths[:1]
-            states, places = self.automaton.insert(paths, [entry] * len(paths))
-            found.states += states.tolist()
-            found.places += places.tolist()
-        self._engine.stale = True
+                self._atom[number_of_clause] = self._atoms.add(key) if key else -1
+                self._clauses[number_of_clause] = (slot, self._shared.prefix(clause.hops) if clause.exact else None)
+                found.clauses.append(number_of_clause)
+            self._pending += [(slot, one, entry) for one in (paths if clause.guarded else paths[:1])]
 
     def remove(self, number: int) -> None:
         """Forgets the query of this number."""
@@ -358,15 +355,19 @@ class PathIndex:
         self._free_clauses.append(clause)
 
     def _flush(self) -> None:
-        """Plain queries wait until they are needed, and are registered together."""
-        if self._pending:
-            for first in range(0, len(self._pending), INSERTED_TOGETHER):
-                some = self._pending[first : first + INSERTED_TOGETHER]
-                slots = [slot for slot, _ in some]
-                states, places = self.automaton.insert([path for _, path in some], slots)
-                self._plain[slots] = np.column_stack([states, places])
-            self._pending.clear()
+        """Linear paths wait until they are needed, and are registered together."""
+        for first in range(0, len(self._pending), INSERTED_TOGETHER):
+            some = self._pending[first : first + INSERTED_TOGETHER]
+            states, places = self.automaton.insert([path for _, path, _ in some], [entry for _, _, entry in some])
+            for (slot, _, _), state, place in zip(some, states.tolist(), places.tolist(), strict=True):
+                found = self._registered.get(slot)
+                if found is None:
+                    self._plain[slot] = state, place
+                else:
+                    found.states.append(state)
+                    found.places.append(place)
             self._engine.stale = True
+        self._pending.clear()
 
     # --- matching ----------------------------------------------------------------------------
 
@@ -392,17 +393,17 @@ class PathIndex:
         """Selection, postponed until here."""
         truth = np.append(self._atoms.true_in(document), True)  # the atom -1 is always true
         candidates = candidates[truth[self._atom[candidates]]]
-        reading: Reading | None = None
+        masks: Masks | None = None
         for clause in candidates.tolist():
             slot, prefix = self._clauses[clause]
             if flags[slot]:
                 continue
-            reading = reading or Reading(document)
+            masks = masks or Masks(document)
             self.checked += 1
             if prefix is None:
                 flags[slot] = holds_xpath(self._registered[slot].query, document)
             else:
-                flags[slot] = reading.reaches(prefix)
+                flags[slot] = masks.reaches(prefix)
 
 
 class _Engine:
@@ -467,9 +468,8 @@ class _Engine:
                 np.zeros(len(total) + 1, np.int32),
             )
             marked, reached = np.zeros(len(self._marked), np.int64), np.zeros(len(self._marked), np.uint8)
-            status = kernels.run_stack(
-                automaton.nfa, *tape, marked, reached, self._stack, pool, self._work, flags, hits, total, out
-            )
+            run: Any = kernels.run_stack
+            status = run(automaton.nfa, *tape, marked, reached, self._stack, pool, self._work, flags, hits, total, out)
             if status == kernels.DONE:
                 return flags, out[1 : out[0] + 1]
             pool = np.zeros(2 * len(pool), np.int32)
@@ -489,6 +489,11 @@ class _Engine:
         lookup = labels.attributes
         attributes = np.array([lookup[name] for name in document.attribute_names], np.int32)
         return names[document.tape + 1], document.marks, document.owners, attributes[document.attribute], True
+
+
+def _outputs(slots: int, clauses: int) -> tuple[npt.NDArray[np.uint8], IntArray, IntArray]:
+    """What the kernels write: flags of slots, hits of clauses, and candidates behind their number."""
+    return np.zeros(slots, np.uint8), np.zeros(clauses, np.int32), np.zeros(clauses + 1, np.int32)
 
 
 def _empty_cache(pool: int) -> Cache:

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 Marks = dict[int, int]
 Clause = Sequence[int]
-Scopes = dict[tuple[int, int], list[int]]  # (field, word): keys
+Own = dict[tuple[int, int], int]  # (field, word): the key made for it; the field of bare keys is FIELD_ANY
+Further = dict[tuple[int, int], list[int]]  # (field, word): keys added to it
 
 FIELD_ANY = 0xFFFFFFFD
 ONLY_SCOPED = 0x80000000
@@ -80,53 +81,45 @@ def find_values(values: Sequence[bytes], numbers: Mapping[bytes, int]) -> list[i
 # --- keys of words --------------------------------------------------------------------------------------------------
 
 
-def bind_bare(words: Sequence[int], bare: dict[int, int], next_key: int) -> list[int]:
+def bind_bare(words: Sequence[int], own: Own, next_key: int) -> list[int]:
     """The bare key of each word; those without one get the next free keys."""
-    keys = []
-    for word in words:
-        if word not in bare:
-            bare[word] = next_key
-            next_key += 1
-        keys.append(bare[word])
-    return keys
+    return bind_scoped(words, FIELD_ANY, own, next_key)
 
 
-def bind_scoped(words: Sequence[int], field: int, scopes: Scopes, next_key: int) -> list[int]:
+def bind_scoped(words: Sequence[int], field: int, own: Own, next_key: int) -> list[int]:
     """The key of each word in the field; pairs without one get the next free keys."""
     keys = []
     for word in words:
-        if (field, word) not in scopes:
-            scopes[field, word] = [next_key]
+        if (field, word) not in own:
+            own[field, word] = next_key
             next_key += 1
-        keys.append(scopes[field, word][0])
+        keys.append(own[field, word])
     return keys
 
 
-def insert_scopes(words: Sequence[int], fields: Sequence[int], keys: Sequence[int], scopes: Scopes) -> int:
+def insert_scopes(words: Sequence[int], fields: Sequence[int], keys: Sequence[int], further: Further) -> int:
     """Give each (field, word) a further key; how many were new."""
     new = 0
     for word, field, key in zip(words, fields, keys, strict=True):
-        held = scopes.setdefault((field, word), [])
+        held = further.setdefault((field, word), [])
         if key not in held:
             held.append(key)
             new += 1
     return new
 
 
-def rebuild_scopes(scopes: Scopes) -> Scopes:
-    """The same pairs in another table."""
-    return {pair: list(keys) for pair, keys in scopes.items()}
+def rebuild_scopes(own: Own, further: Further) -> tuple[Own, Further]:
+    """The same keys in another table."""
+    return dict(own), {pair: list(keys) for pair, keys in further.items()}
 
 
 # --- text to marks --------------------------------------------------------------------------------------------------
 
 
-def _keys_of(word: int, field: int, bare: Mapping[int, int], scopes: Scopes) -> list[int]:
-    keys = list(scopes.get((field & ~ONLY_SCOPED, word), []))
-    if not field & ONLY_SCOPED:
-        keys += [bare[word]] if word in bare else []
-        keys += scopes.get((FIELD_ANY, word), [])
-    return keys
+def _keys_of(word: int, field: int, own: Own, further: Further) -> set[int]:
+    fields = [field & ~ONLY_SCOPED] if field & ONLY_SCOPED else [field, FIELD_ANY]
+    made = {own[at, word] for at in fields if (at, word) in own}
+    return made.union(*(further.get((at, word), []) for at in fields))
 
 
 def mark_words(
@@ -134,15 +127,15 @@ def mark_words(
     docs: Sequence[int],
     fields: Sequence[int],
     numbers: Mapping[bytes, int],
-    bare: Mapping[int, int],
-    scopes: Scopes,
+    own: Own,
+    further: Further,
 ) -> Marks:
     """In which documents does each key occur? ASCII is lower-cased here, the rest by the caller."""
     marks: Marks = {}
     for value, doc, field in zip(values, docs, fields, strict=True):
         for start, end in split_words(value):
             word = numbers.get(value[start:end].lower())
-            for key in [] if word is None else _keys_of(word, field, bare, scopes):
+            for key in () if word is None else _keys_of(word, field, own, further):
                 marks[key] = marks.get(key, 0) | 1 << doc
     return marks
 
@@ -152,14 +145,14 @@ def mark_values(
     docs: Sequence[int],
     fields: Sequence[int],
     numbers: Mapping[bytes, int],
-    bare: Mapping[int, int],
-    scopes: Scopes,
+    own: Own,
+    further: Further,
 ) -> Marks:
     """The same where each value is one folded word."""
     marks: Marks = {}
     for value, doc, field in zip(values, docs, fields, strict=True):
         word = numbers.get(value)
-        for key in [] if word is None else _keys_of(word, field, bare, scopes):
+        for key in () if word is None else _keys_of(word, field, own, further):
             marks[key] = marks.get(key, 0) | 1 << doc
     return marks
 
@@ -169,8 +162,8 @@ def mark_surfaces(
     docs: Sequence[int],
     fields: Sequence[int],
     surfaces: Mapping[bytes, int | None],
-    bare: Mapping[int, int],
-    scopes: Scopes,
+    own: Own,
+    further: Further,
 ) -> tuple[Marks, list[tuple[int, int, int]]]:
     """The same where surface forms stand for words after analysis; and the surface forms that are not known."""
     marks: Marks = {}
@@ -181,7 +174,7 @@ def mark_surfaces(
             if surface not in surfaces:
                 unknown.append((number, start, end))
             elif (word := surfaces[surface]) is not None:
-                for key in _keys_of(word, field, bare, scopes):
+                for key in _keys_of(word, field, own, further):
                     marks[key] = marks.get(key, 0) | 1 << doc
     return marks, unknown
 

@@ -619,8 +619,10 @@ def remove_words(a: Arrays, formula: int) -> None:
         return
     if a.nodes[node, HEAD] == NONE and child_count(a, node) == 1:
         pull_up(a, lone_leaf(a, node))
-    elif a.nodes[node, HEAD] >= 0 and child_count(a, node) == 0 and a.nodes[node, REST_SIZE] == 0:
-        wither(a, node)
+    elif a.nodes[node, HEAD] != NONE and child_count(a, node) == 0:
+        pull_up(a, node)
+        if a.nodes[node, HEAD] >= 0 and a.nodes[node, REST_SIZE] == 0:
+            wither(a, node)
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,7 @@
 """XML documents and XPath queries made from a document type, for tests and experiments (XML filtering paper §6).
 
-The paper's knobs: how deep and how broad documents are; for queries their depth, P(*) and P(//) at each step, the skew θ
-with which elements are chosen among those a DTD allows (their shares fall as 1/rank^θ), predicates per query, and
+The paper's knobs: how deep and how broad documents are; for queries their depth, P(*) and P(//) at each step, the skew
+θ with which elements are chosen among those a DTD allows (their shares fall as 1/rank^θ), predicates per query, and
 whether a set holds only distinct queries. Its Table 1 with the values is lost to us; ours are the defaults below.
 
 A document type comes from a DTD or, where there is none, from documents. Beside these stand *tangled* documents and
@@ -32,7 +32,7 @@ _DRAWS = 4_096
 _MANY = 1_000  # repeated draws that bring nothing new before a set of distinct queries counts as exhausted
 
 
-# --- document types ----------------------------------------------------------------------------------------------------
+# --- document types --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _content(model: etree._DTDElementContentDecl | None) -> Content | None:
     if model.type == "element":
         return Content("name", model.name, (), optional, repeated)
     kind = "all" if model.type == "seq" else "one"
-    parts = []
+    parts: list[Content] = []
     for side in (model.left, model.right):
         part = _content(side)
         if part is None:
@@ -166,7 +166,7 @@ def _prefixed(clark: str, prefixes: dict[str, str]) -> str:
     return f"{prefixes.setdefault(uri, f'n{len(prefixes)}')}:{local}"
 
 
-# --- chance --------------------------------------------------------------------------------------------------------------
+# --- chance ----------------------------------------------------------------------------------------------------------
 
 
 class Chance:
@@ -205,7 +205,7 @@ def _value(chance: Chance, allowed: tuple[str, ...]) -> str:
     return allowed[chance.rank(len(allowed))] if allowed else str(chance.rank(VALUES))
 
 
-# --- documents -----------------------------------------------------------------------------------------------------------
+# --- documents -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +310,7 @@ class _Writer:
                 self._part(parts[self._chance.rank(len(parts))], depth)
 
 
-# --- queries -------------------------------------------------------------------------------------------------------------
+# --- queries ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +411,7 @@ def _branch(kind: DocumentType, name: str, chance: Chance) -> str:
     return f"[{path}]" if path else "[not(*)]"
 
 
-# --- every form, to compare engines ----------------------------------------------------------------------------------------
+# --- every form, to compare engines ----------------------------------------------------------------------------------
 
 NAMESPACES = {"p": "u", "q": "v"}
 """The prefixes of tangled queries."""

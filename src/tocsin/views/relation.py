@@ -183,13 +183,17 @@ class _Side:
 
 
 class JoinStep(_Stateless):
-    """Pairs of rows that are equal on some expressions; null equals nothing."""
+    """Pairs of rows that are equal on some expressions; null equals nothing.
+
+    Where these expressions evolve, a pair may part and meet again: until it is decided it is a ghost, not there so far.
+    """
 
     def __init__(self, node: Join, inputs: Sequence[Step]) -> None:
         super().__init__(inputs)
         self._left, self._right = _Side(node.left_on), _Side(node.right_on)
+        self._ghosts: dict[Key, dict[Key, Row]] = {}  # for each row the pairs that it has left
 
-    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
         """First the left rows meet the old right ones, then the right rows meet all left ones."""
         changed: dict[Key, Row] = {}
         for row in increments[0]:
@@ -209,17 +213,50 @@ class JoinStep(_Stateless):
         before = side.remove(row.key)
         if before is not None and (before != at or row.present is False):
             for partner in other.buckets.get(before, {}).values():
-                pair = self._pair(row, partner, side)
-                changed[pair.key] = pair.absent(final=row.present is False or partner.present is False)
-        if row.present is False or None in at:
-            if row.present is not False and not settled:
+                self._part(row, partner, side, changed)
+        if row.present is not False:
+            if None not in at:
+                side.put(row, at, settled)
+            elif not settled:
                 side.unsettled.add(row.key)
+            for partner in other.buckets.get(at, {}).values() if None not in at else ():
+                self._meet(row, partner, side, settled and partner.key not in other.unsettled, changed)
+        self._decide(row, side, other, changed)
+
+    def _meet(self, row: Row, partner: Row, side: _Side, sure: bool, changed: dict[Key, Row]) -> None:
+        pair = self._pair(row, partner, side)
+        changed[pair.key] = pair if sure else pair._replace(present=both(pair.present, SoFar(True)))
+        for key in (self._ghost_key(row, side), self._ghost_key(partner, self._other(side))):
+            if key in self._ghosts:
+                self._ghosts[key].pop(pair.key, None)
+
+    def _part(self, row: Row, partner: Row, side: _Side, changed: dict[Key, Row]) -> None:
+        """The pair is no longer equal; it may be again."""
+        pair = self._pair(row, partner, side)
+        changed[pair.key] = pair.absent(final=False)
+        for key in (self._ghost_key(row, side), self._ghost_key(partner, self._other(side))):
+            self._ghosts.setdefault(key, {})[pair.key] = pair
+
+    def _decide(self, row: Row, side: _Side, other: _Side, changed: dict[Key, Row]) -> None:
+        """Pairs that parted are gone for good once neither row can move, or one has left."""
+        own = self._ghost_key(row, side)
+        if own not in self._ghosts or row.key in side.unsettled:
             return
-        side.put(row, at, settled)
-        for partner in other.buckets.get(at, {}).values():
-            pair = self._pair(row, partner, side)
-            sure = settled and partner.key not in other.unsettled
-            changed[pair.key] = pair if sure else pair._replace(present=both(pair.present, SoFar(True)))
+        length = len(row.key)
+        for key, pair in list(self._ghosts[own].items()):
+            partner = key[length:] if side is self._left else key[:-length] if length else key
+            if row.present is False or partner not in other.unsettled:
+                changed[key] = pair.absent(final=True)
+                del self._ghosts[own][key]
+                self._ghosts.get((other is self._left, partner), {}).pop(key, None)
+        if not self._ghosts[own]:
+            del self._ghosts[own]
+
+    def _ghost_key(self, row: Row, side: _Side) -> Key:
+        return (side is self._left, row.key)
+
+    def _other(self, side: _Side) -> _Side:
+        return self._right if side is self._left else self._left
 
     def _pair(self, row: Row, partner: Row, side: _Side) -> Row:
         left, right = (row, partner) if side is self._left else (partner, row)

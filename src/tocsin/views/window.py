@@ -202,14 +202,16 @@ class _Solved:
         low, high = FIRST_TICK, LAST_TICK + 1
         while low < high:
             middle = (low + high) // 2
-            value: Any = self._function((middle,))
-            if (value is not None and (value > bound if self._sign > 0 else value < bound)) or (
-                not strict and value == bound
-            ):
+            if self._reaches(self._function((middle,)), middle, bound, strict):
                 high = middle
             else:
                 low = middle + 1
         return low
+
+    def _reaches(self, value: Any, tick: int, bound: float, strict: bool) -> bool:
+        if value is None:  # a number too large to be written, at either end
+            return tick > 0
+        return bool(value > bound if self._sign > 0 else value < bound) or (not strict and value == bound)
 
 
 Key = tuple[Any, ...]

@@ -168,9 +168,10 @@ class Forest:
             assert node.word is not None
             del node.parent.children[node.word]
             node = node.parent
-        if not node.queries and len(node.children) == 1 and node.word is not None:
-            (only,) = node.children.values()
-            self._pull_up(only)
+        if node.queries and not node.children:
+            self._pull_up(node)
+        elif not node.queries and len(node.children) == 1:
+            self._pull_up(*node.children.values())
 
     def _pull_up(self, leaf: Node) -> None:
         """Undoes the spelling out of a leaf that has no relatives left."""

@@ -78,6 +78,8 @@ def _statement(text: str, tokens: list[Token]) -> Relation | ViewText:
         found = sqlglot.parse_one(sql)
     except SqlglotError as error:
         raise ViewError(f"cannot be read as SQL: {_short(error)}", _name_in(tokens) or where) from error
+    except RecursionError as error:
+        raise ViewError("it is nested too deeply: split it into several views", _name_in(tokens) or where) from error
     if not isinstance(found, exp.Create) or found.args.get("kind") not in ("TABLE", "VIEW"):
         raise ViewError("only CREATE RELATION and CREATE VIEW … AS SELECT … can stand here", where)
     if found.args["kind"] == "TABLE":
@@ -113,6 +115,8 @@ def _relation(created: exp.Create) -> Relation:
         if not isinstance(definition, exp.ColumnDef):
             raise ViewError(f"constraints are not kept: drop {definition.sql()}; the key is always the tick", name)
         column = definition.name
+        if column.lower() == "relation":
+            raise ViewError("events say their relation under that name: give the column another one", name)
         if column.lower() in map(str.lower, found):
             raise ViewError(f"column {column} is there twice", name)
         found[column] = _type(definition, name)

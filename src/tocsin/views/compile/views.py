@@ -80,5 +80,7 @@ class _Names:
             return Query(self.node, self.share).node(view.query)
         except ViewError as error:
             return error
+        except RecursionError:
+            return ViewError("it is nested too deeply: split it into several views")
         finally:
             self._asked.pop()

@@ -1,0 +1,47 @@
+"""The checks themselves: bugs that are planted must be found (a checker that passes everything checks nothing)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.views.recompute import check_final
+from tests.views.test_engine import SQL, stream
+from tocsin.views import aggregate, best, group, relation, value
+from tocsin.views.value import SoFar
+from tocsin.views.window import Windows
+
+BUGS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    "final too early": (Windows, "unknown", lambda self, key: 0),
+    "never final": (Windows, "touched", lambda self, advance: []),
+    "a deletion that is taken back": (relation.WithoutStep, "_is_deleted", lambda self, at: False),
+    "at least one too many": (aggregate.CountTally, "result", lambda self, more: value.interval(
+        self.number + 1, self.number + (more != 0), None if more is None else self.number + more + 1)),
+    "the first instead of the latest": (aggregate.LatestTally, "add", lambda self, values, order, key: setattr(
+        self, "value", values[0]) or setattr(self, "order", (0, 0)) if self.order is None else None),
+    "best without an end": (best.BestStep, "_is_best", lambda self, key, top, complete: True),
+    "beaten rows kept": (best.BestStep, "_tell", lambda self, changed, top, complete: list(changed.values())),
+    "a join that forgets who left": (relation._Side, "remove", lambda self, key: None),
+    "quiet while keys move": (group.GroupStep, "is_quiet", lambda self: True),
+    "a temporary row called final": (relation.Row, "is_final", lambda self: True),
+    "sums of what is there so far called final": (aggregate, "total", lambda members, more: aggregate.exact_sum(
+        aggregate._now(members))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(bug, monkeypatch):
+    owner, name, wrong = BUGS[bug]
+    monkeypatch.setattr(owner, name, wrong)
+    if owner is aggregate:
+        monkeypatch.setitem(aggregate.FUNCTIONS, "sum", wrong)
+    with pytest.raises((AssertionError, KeyError, ValueError, IndexError)):
+        for seed in range(40):
+            check_final(SQL, stream(seed))
+
+
+def test_without_a_bug_nothing_is_found():
+    check_final(SQL, stream(1))
+    assert SoFar(True) != SoFar(False)
