@@ -8,6 +8,7 @@ nothing after each batch. Seconds are of this process's CPU, so that what else t
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 from time import process_time
@@ -98,6 +99,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=["small", "full"], default="small")
     small = parser.parse_args().size == "small"
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)  # as `tocsin view run --batch` does
     events, groups, batch = (200_000, 10_000, 20_000) if small else (2_000_000, 100_000, 100_000)
     rising = quotes(events, groups // 100, 100, seed=1)
     wide = quotes(events, groups, 1, seed=2)

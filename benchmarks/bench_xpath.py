@@ -98,7 +98,7 @@ def measure(name: str, raw: list[bytes], kind: DocumentType, count: int, shape: 
     parse = least(lambda: [etree.fromstring(data) for data in raw])
     reading = least(lambda: [read_markup(data) for data in raw])
     whole = least(lambda: [index.match(read_markup(data)) for data in raw])
-    lxml = by_lxml(texts, kind, raw, 400) * len(texts)
+    lxml = by_lxml(texts, kind, raw, 200) * len(texts)
     return {
         "documents": name,
         "count": len(raw),

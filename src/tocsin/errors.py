@@ -6,6 +6,8 @@
     ├── DocumentError           one document is refused; the others go through
     ├── SubscriptionError       one subscription is refused; the others run
     ├── SnapshotError           a saved index is damaged, or of another format
+    ├── ViewError               a relation or view is refused; the others run
+    ├── EventError              one event is refused; the rest goes on
     └── QueryError              a query is refused; it names the position
         ├── QuerySyntaxError    it cannot be read
         ├── QueryTooLong        more characters than query_characters_max
@@ -49,6 +51,19 @@ class SubscriptionError(TocsinError):
 
 class SnapshotError(TocsinError):
     """A saved index cannot be used."""
+
+
+class ViewError(TocsinError):
+    """A relation or view is refused; `name` is which, `reason` says why and what to write instead."""
+
+    def __init__(self, reason: str, name: str = "") -> None:
+        super().__init__(f"{name}: {reason}" if name else reason)
+        self.reason = reason
+        self.name = name
+
+
+class EventError(TocsinError):
+    """An event, silence or end of a relation is refused."""
 
 
 class QueryError(TocsinError):

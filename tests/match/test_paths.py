@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tarfile
 from itertools import islice
 
@@ -17,6 +18,7 @@ from tocsin.markup import read_markup, split_records
 from tocsin.match import path_reference as reference
 from tocsin.match.path_reference import Selection, TreeFilter
 from tocsin.match.paths import Automaton, CacheLimits, PathIndex
+from tocsin.match.snapshot import open_arrays, write_arrays
 from tocsin.query.xpath import holds_xpath, parse_xpath
 from tocsin.query.xpath.routes import clauses_of, linear_paths, plain_path
 from tocsin.sim.markup import NAMESPACES, QueryShape, Tangle, infer_type, queries
@@ -255,22 +257,27 @@ def test_the_cache_grows_and_starts_again_without_changing_results():
         assert found_by(large, document) == found_by(small, document) == expected
 
 
-def test_arrays_of_the_automaton_can_be_written_and_mapped(tmp_path):
-    paths = [parse_xpath(text) for text in ("/a/b", "//b", "/a/*/c", "//@x", "//c/text()")]
+def test_an_index_is_written_mapped_and_changed_again(tmp_path):
+    tangle = Tangle(4)
+    paths = [path for _, path in tangled(tangle, 60)] + [parse_xpath(text) for text in ("/a/b", "//b", "//*", "//c")]
+    documents = [read_markup(tangle.document()) for _ in range(6)]
     index = filled(paths)
-    document = read_markup("<a><b x='1'/><d><c>t</c></d></a>")
-    assert found_by(index, document) == [0, 1, 2, 3, 4]
-    arrays = index.automaton.to_arrays()
-    for name, array in arrays.items():
-        np.save(tmp_path / f"{name}.npy", array)
-    mapped = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in arrays}
-    again = Automaton.from_arrays(mapped, index.automaton.labels.names)
-    assert again.states() == index.automaton.states()
-    flags, _ = PathIndex()._engine.run(again, document, 5, np.zeros(1, np.int32))
-    assert flags.tolist() == [1] * 5
-    again.own()
-    again.insert([("z",)], [5])
-    assert again.size == index.states + 1
+    for number in (3, 7, 60, 63):
+        index.remove(number)
+    expected = [found_by(index, document) for document in documents]
+    arrays, about = index.to_arrays()
+    write_arrays(tmp_path / "paths", arrays, json.loads(json.dumps(about)))
+    file = open_arrays(tmp_path / "paths")
+    opened = PathIndex.from_arrays(file.arrays, file.about)
+    assert len(opened) == len(index) == 60
+    assert [found_by(opened, document) for document in documents] == expected
+    for number in (60, 3, 100):
+        opened.add(number, paths[number % 64])
+        index.add(number, paths[number % 64])
+    opened.remove(5)
+    index.remove(5)
+    assert [found_by(opened, document) for document in documents] == [found_by(index, one) for one in documents]
+    assert opened.states == index.states
 
 
 # --- real documents --------------------------------------------------------------------------------------------------

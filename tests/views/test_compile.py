@@ -131,7 +131,7 @@ def test_a_refusal_says_why_and_what_to_write_instead(query, why):
     ("CREATE RELATION a (tick BIGINT, PRIMARY KEY (tick))", "the key is always the tick"),
     ("CREATE RELATION quotes (tick BIGINT)", "the name is taken"),
     ("CREATE RELATION a (tick BIGINT, relation TEXT)", "give the column another one"),
-    ("CREATE VIEW deep AS SELECT " + "(" * 20_000 + "1" + ")" * 20_000 + " AS x FROM quotes", "deep: .*nested too deeply|cannot"),
+    ("CREATE VIEW deep AS SELECT " + "(" * 20_000 + "1" + ")" * 20_000 + " AS x FROM quotes", "too deeply|cannot"),
     ("CREATE VIEW sum AS SELECT " + "+".join(["price"] * 20_000) + " AS x FROM quotes", "nested too deeply"),
     ("INSERT INTO quotes VALUES (1)", "only CREATE RELATION and CREATE VIEW"),
     ("CREATE VIEW broken AS SELECT FROM", "broken: cannot be read as SQL|broken: a view reads"),

@@ -60,7 +60,8 @@ VIEWS = {
     "join_left": "SELECT a.k, r.tick AS t FROM rows_left AS a JOIN r ON a.n = r.x",
     "count_join_left": "SELECT k, count(*) AS n, max(t) AS last FROM join_left GROUP BY k",
     "best_left": "SELECT k, n FROM rows_left ORDER BY n DESC, k LIMIT 1",
-    "left_of_best": "SELECT k FROM rows_left WHERE NOT EXISTS (SELECT 1 FROM best_left WHERE best_left.k = rows_left.k)",
+    "left_of_best": "SELECT k FROM rows_left WHERE NOT EXISTS "
+    "(SELECT 1 FROM best_left WHERE best_left.k = rows_left.k)",
 }  # fmt: skip
 SQL = RELATIONS + "".join(f"CREATE VIEW {name} AS {query};\n" for name, query in VIEWS.items())
 
@@ -94,7 +95,7 @@ def stream(seed: int, length: int = 12) -> list[dict]:
 
 
 @pytest.mark.row("G3")
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_every_operator_equals_sql_once_all_is_known(seed):
     check_final(SQL, stream(seed), batch=[1, 1, 3, 1000][seed % 4])
 
@@ -106,7 +107,7 @@ def test_every_operator_equals_sql_once_all_is_known_many_times(block):
         check_final(SQL, stream(seed, length=20), batch=[1, 2, 7][seed % 3])
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_rows_that_are_there_so_far_are_what_sql_says_of_the_events_so_far(seed):
     items = stream(seed)
     for end in (len(items) // 3, len(items) // 2):
@@ -120,7 +121,7 @@ def test_the_rows_that_are_there_so_far_are_what_sql_says_of_the_events_so_far(s
             assert canonical(cut[0]) == canonical(cut[1]), view
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_order_of_arrival_and_the_batches_do_not_show_in_the_end(seed):
     chance = random.Random(seed)
     sources = source(chance, "r", 12), source(chance, "s", 12)

@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tocsin.cli import explain, match, search, tour
+from tocsin.cli import explain, lab, match, search, tour, view
 from tocsin.cli.console import say
 from tocsin.errors import InputError, QueryError, SettingError, TocsinError
 
-COMMANDS = (match, search, explain, tour)
+COMMANDS = (match, search, explain, view, lab, tour)
 
 
 def parser() -> argparse.ArgumentParser:

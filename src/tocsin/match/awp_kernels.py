@@ -3,13 +3,18 @@
 The twin of the first half is `match.tries.occurrence`, that of the second `match.tries.engine`.
 Words are numbers from 1 on; 0 is a word that no query has.
 """
+# ruff: noqa: PLR0917 — a kernel takes arrays, and many; names would not make the call cheaper
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from tocsin.match.kernels import kernel, part
+
+Number = Any  # an int; in machine code an int64
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Shorts = npt.NDArray[np.uint16]
@@ -21,8 +26,8 @@ NONE = -1
 # --- a document's words ----------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def mark_words(words: Ints, present: Bytes, distinct: Ints) -> int:
+@kernel
+def mark_words(words: Ints, present: Bytes, distinct: Ints) -> Number:
     """Marks the words of a text as present and lists each once; 0 is a word that no query has."""
     count = 0
     for word in words:
@@ -33,17 +38,15 @@ def mark_words(words: Ints, present: Bytes, distinct: Ints) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def clear_words(words: Ints, present: Bytes) -> None:
     """Forgets a document's words."""
     for word in words:
         present[word] = 0
 
 
-@njit(cache=True, nogil=True)
-def sort_positions(
-    words: Ints, at: Longs, distinct: Ints, rows: Ints, first: Longs, positions: Longs
-) -> None:
+@kernel
+def sort_positions(words: Ints, at: Longs, distinct: Ints, rows: Ints, first: Longs, positions: Longs) -> None:
     """Sorts the positions by word: those of the word in row r are positions[first[r]:first[r + 1]]."""
     first[: len(distinct) + 1] = 0
     for row in range(len(distinct)):
@@ -70,8 +73,8 @@ def sort_positions(
 # --- proximity -------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def any_between(values: Longs, size: int, low: int, high: int) -> bool:
+@part
+def any_between(values: Longs, size: Number, low: Number, high: Number) -> Number:
     """Is one of the sorted values in [low, high]?"""
     left, right = 0, size
     while left < right:
@@ -83,10 +86,8 @@ def any_between(values: Longs, size: int, low: int, high: int) -> bool:
     return left < size and values[left] <= high
 
 
-@njit(cache=True, nogil=True)
-def has_chain(
-    pool: Ints, chain: int, rows: Ints, first: Longs, positions: Longs, reached: Longs
-) -> bool:
+@part
+def has_chain(pool: Ints, chain: Number, rows: Ints, first: Longs, positions: Longs, reached: Longs) -> bool:
     """Does the proximity formula hold? In the pool: whether ordered, how many words, the words, the gaps.
 
     `reached` has two halves, each as long as `positions`: where the chain so far can end, and what follows.
@@ -116,10 +117,10 @@ def has_chain(
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keep_near(
     found: Ints, chains: Ints, pool: Ints, rows: Ints, first: Longs, positions: Longs, reached: Longs
-) -> int:
+) -> Number:
     """Moves the formulas whose proximity formulas hold to the front; returns their number.
 
     In the pool, from chains[formula] on: the length of all, the number of chains, then the chains.
@@ -145,10 +146,8 @@ def keep_near(
 # --- Total and Count -------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def count_formulas(
-    found: Ints, clause_of: Ints, total: Shorts, counts: Shorts, complete: Ints
-) -> int:
+@kernel
+def count_formulas(found: Ints, clause_of: Ints, total: Shorts, counts: Shorts, complete: Ints) -> Number:
     """Writes the conjunctions all of whose formulas were found; `counts` is zero before and after."""
     size = 0
     for formula in found:
@@ -160,5 +159,3 @@ def count_formulas(
     for formula in found:
         counts[clause_of[formula]] = 0
     return size
-
-

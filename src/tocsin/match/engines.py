@@ -6,12 +6,13 @@ from tocsin.errors import SettingError
 from tocsin.match.brute import Brute
 from tocsin.match.engine import Engine
 from tocsin.match.index import IndexEngine
+from tocsin.match.tries import BestFitTrie, PrefixTrie, Swin
 from tocsin.model import Document
 from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge
 from tocsin.text import Analysis
 
-ENGINES = ("auto", "brute")
+ENGINES = ("auto", "brute", "swin", "prefix-trie", "best-fit-trie")
 
 
 def engine_named(name: str, analysis: Analysis) -> Engine:
@@ -20,6 +21,12 @@ def engine_named(name: str, analysis: Analysis) -> Engine:
         return IndexEngine(analysis)
     if name == "brute":
         return Brute()
+    if name == "swin":
+        return Swin(analysis)
+    if name == "prefix-trie":
+        return PrefixTrie(analysis)
+    if name == "best-fit-trie":
+        return BestFitTrie(analysis)
     raise SettingError(f"unknown engine {name!r}: one of {', '.join(ENGINES)}")
 
 

@@ -16,12 +16,15 @@ each combination of types. Buffers of text carry 64 readable bytes after their l
 arrays at once and call parts with arrays for whole chunks, not for each word: Numba counts references to arrays that
 pass through calls with branches, at 25 ns each.
 
-Tried and dropped, with the cost against what is here (documents of 200 / 6,900 words, 10^5 to 3·10^6 queries):
-keys in order of first sight instead of sorted: 1.3–2.2×; clauses of a key not grouped by length: 1.0–1.4×; a bit set of
-touched keys before `masks`: 1.3–1.5×; every length in arrays of its own: 0.65× in one cell (3·10^6 queries, 6,900
-words), 1.1–2.3× in the others; three boundaries per key: 0.9–1.5×; 16-bit second words: 0.93×, but at most 65,536 keys;
-third words tested without a branch: 1.0–1.2×; words looked up without a sieve: 1.2–1.4×; keeping the 16 bytes of each
-word instead of loading them again: 1.0×; one document at a time: 0.75–0.85× for a single one, 0.9–1.8× from two on.
+Tried and dropped, as time against what was kept (200 / 6,900 words, 10^5 to 3·10^6 queries; prototypes, best of a few
+runs of one batch repeated, which warms caches and teaches the branch predictor: trust directions, not digits): keys in
+order of first sight, not sorted: 1.2–2.4×; clauses of a key not grouped by length: 1.0–1.5×; a bit set of touched keys
+before `masks`: 1.0–1.8×; each length in arrays of its own: 0.67× at 3·10^6 queries and 6,900 words, 1.1–2.8× elsewhere;
+three boundaries per key: 0.9–1.7×; 16-bit second words: 0.8–1.0×, but at most 65,536 keys; third words tested without a
+branch: 0.95–1.2×; no sieve: 1.0–1.5×; keeping the 16 bytes of a word instead of loading them again: 1.0×; one document
+at a time: 0.7–0.95× for a single one (used there), 0.8–1.8× for two to four, and each document's keys must then be
+selected first. Over many batches in turn, on a loaded machine: short postings in blocks of four 0.8–0.95× at 10^5 and
+1.0–1.1× from 10^6 on; without fetching whole postings ahead 1.5–1.7× (10^6 and 3·10^6 queries on 200 words; else 1.0×).
 """
 # ruff: noqa: PLR0917 — a kernel takes arrays, and many; names would not make the call cheaper
 

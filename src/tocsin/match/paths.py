@@ -24,9 +24,11 @@ from tocsin.match import path_kernels as kernels
 from tocsin.match.path_guards import Atoms, Prefix, Shared, atom_of
 from tocsin.match.path_kernels import Cache, Nfa
 from tocsin.match.path_masks import Masks
-from tocsin.query.xpath.ast import Path
-from tocsin.query.xpath.routes import EPSILON, TEXT, WILDCARD, Linear, clauses_of, linear_paths, plain_path
+from tocsin.query.xpath.ast import Path, namespaces_in
+from tocsin.query.xpath.parse import parse_xpath
+from tocsin.query.xpath.routes import EPSILON, TEXT, WILDCARD, Clause, Linear, clauses_of, linear_paths, plain_path
 from tocsin.query.xpath.semantics import holds_xpath
+from tocsin.query.xpath.show import show_xpath
 
 IntArray = npt.NDArray[np.int32]
 AnyArray = npt.NDArray[Any]
@@ -128,7 +130,7 @@ class Automaton:
     def nbytes(self) -> int:
         """Memory of the arrays, as far as they are in use."""
         states = int(self._counts[kernels.STATES])
-        return self._nfa.keys.nbytes + self._nfa.targets.nbytes + states * 5 * 4 + self._entries * 8
+        return int(self._nfa.keys.nbytes + self._nfa.targets.nbytes) + states * 5 * 4 + self._entries * 8
 
     def insert(self, paths: Sequence[Linear], entries: Sequence[int]) -> tuple[IntArray, IntArray]:
         """Registers an entry at the end of each path; gives accepting states and the entries' places."""
@@ -271,7 +273,7 @@ class PathIndex:
         self.checked = 0  # guarded clauses that the last document came to
         self._limits = limits or CacheLimits()
         self._atoms, self._shared = Atoms(), Shared()
-        self._slots: dict[int, int] = {}
+        self._known: dict[int, int] | None = {}
         self._numbers = np.zeros(1_024, np.int64)  # of a slot
         self._plain = np.zeros((1_024, 2), np.int32)  # of a slot with one plain path: state and place
         self._free_slots: list[int] = []
@@ -286,7 +288,16 @@ class PathIndex:
         self._engine = _Engine(self._limits)
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return self._used - len(self._free_slots)
+
+    @property
+    def _slots(self) -> dict[int, int]:
+        """Slots by number; an index that was opened needs them only when it is changed."""
+        if self._known is None:
+            free = set(self._free_slots)
+            numbers = self._numbers[: self._used].tolist()
+            self._known = {number: slot for slot, number in enumerate(numbers) if slot not in free}
+        return self._known
 
     # --- changing ----------------------------------------------------------------------------
 
@@ -306,17 +317,15 @@ class PathIndex:
             paths = linear_paths(clause)
             entry = slot
             if clause.guarded:
-                number_of_clause = self._new_clause(slot, len(paths))
-                entry = ~number_of_clause
-                key = atom_of(clause)
-                self._atom[number_of_clause] = self._atoms.add(key) if key else -1
-                self._clauses[number_of_clause] = (slot, self._shared.prefix(clause.hops) if clause.exact else None)
-                found.clauses.append(number_of_clause)
+                entry = ~self._new_clause(len(paths))
+                self._guard(~entry, slot, clause)
+                found.clauses.append(~entry)
             self._pending += [(slot, one, entry) for one in (paths if clause.guarded else paths[:1])]
 
     def remove(self, number: int) -> None:
         """Forgets the query of this number."""
         self._flush()
+        self._own()
         slot = self._slots.pop(number)
         found = self._registered.pop(slot, None)
         if found is None:
@@ -330,7 +339,7 @@ class PathIndex:
         self._engine.stale = True
 
     def _new_slot(self, number: int) -> int:
-        self.automaton.own()
+        self._own()
         slot = self._free_slots.pop() if self._free_slots else self._used
         self._used = max(self._used, slot + 1)
         if slot >= len(self._numbers):
@@ -341,12 +350,24 @@ class PathIndex:
         self._numbers[slot] = number
         return slot
 
-    def _new_clause(self, slot: int, paths: int) -> int:
+    def _own(self) -> None:
+        """Copies arrays that belong to a file, before they are changed."""
+        self.automaton.own()
+        if not (self._numbers.flags.writeable and self._total.flags.writeable):
+            self._numbers, self._plain = np.array(self._numbers), np.array(self._plain)
+            self._total = np.array(self._total)
+
+    def _new_clause(self, paths: int) -> int:
         clause = self._free_clauses.pop() if self._free_clauses else len(self._clauses)
         if clause >= len(self._total):
             self._total, self._atom = _grow(self._total, _power(clause + 1)), _grow(self._atom, _power(clause + 1))
         self._total[clause] = paths
         return clause
+
+    def _guard(self, number: int, slot: int, clause: Clause) -> None:
+        key = atom_of(clause)
+        self._atom[number] = self._atoms.add(key) if key else -1
+        self._clauses[number] = (slot, self._shared.prefix(clause.hops) if clause.exact else None)
 
     def _forget(self, clause: int) -> None:
         del self._clauses[clause]
@@ -404,6 +425,40 @@ class PathIndex:
                 flags[slot] = holds_xpath(self._registered[slot].query, document)
             else:
                 flags[slot] = masks.reaches(prefix)
+
+    # --- keeping -----------------------------------------------------------------------------
+
+    def to_arrays(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
+        """The index as arrays and a note (JSON), for a snapshot; guarded queries are in the note as text."""
+        self._flush()
+        arrays = {f"nfa_{name}": array for name, array in self.automaton.to_arrays().items()}
+        arrays |= {"numbers": self._numbers[: self._used], "plain": self._plain[: self._used], "total": self._total}
+        arrays["free_slots"] = np.array(self._free_slots, np.int32)
+        queries = [
+            [slot, show_xpath(one.query), namespaces_in(one.query), one.states, one.places, one.clauses]
+            for slot, one in self._registered.items()
+        ]
+        return arrays, {"labels": self.automaton.labels.names, "queries": queries, "in_order": bool(self._in_order)}
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, AnyArray], about: Mapping[str, Any]) -> PathIndex:
+        """An index over (memory-mapped) arrays; only guarded queries are read again."""
+        found = PathIndex()
+        nfa = {name.removeprefix("nfa_"): array for name, array in arrays.items() if name.startswith("nfa_")}
+        found.automaton = Automaton.from_arrays(nfa, about["labels"])
+        found._numbers, found._plain, found._total = arrays["numbers"], arrays["plain"], arrays["total"]
+        found._free_slots = arrays["free_slots"].tolist()
+        found._used, found._in_order, found._known = len(found._numbers), about["in_order"], None
+        found._atom = np.full(len(found._total), -1, np.int32)
+        for slot, text, namespaces, states, places, clauses in about["queries"]:
+            query = parse_xpath(text, namespaces)
+            found._registered[slot] = _Registered(query, states, places, clauses)
+            guarded = [clause for clause in clauses_of(query) if clause.guarded]
+            for number, clause in zip(clauses, guarded, strict=True):
+                found._guard(number, slot, clause)
+        used = set(found._clauses)
+        found._free_clauses = [number for number in range(max(used, default=-1) + 1) if number not in used]
+        return found
 
 
 class _Engine:

@@ -12,15 +12,18 @@ its parent's children names its query (as ~formula).
 
 All in one file, since Numba's cache does not see that a function of another file has changed.
 """
+# ruff: noqa: PLR0917 — a kernel takes arrays, and many; names would not make the call cheaper
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from tocsin.match.kernels import kernel, part
+
+Number = Any  # an int; in machine code an int64
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -35,7 +38,8 @@ CHOSEN, SHARED = range(7, 9)  # of state: what a choice returns
 PLACE = 1  # column of links: where in its list a formula stands
 STATE_SIZE = 9
 
-NONE = -1
+NONE = np.int64(-1)  # typed: Numba compiles a function once more for each literal that it is called with
+ZERO = np.int64(0)
 TWIG = -2
 SEVERAL = -2  # a HEAD of SEVERAL - f: formula f is the first of several
 INLINE = 4  # words of a Remainder that stand in the node
@@ -64,8 +68,8 @@ class Arrays(NamedTuple):
 # --- blocks of the pool ----------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def block_class(size: int) -> int:
+@kernel
+def block_class(size: Number) -> Number:
     """Blocks of one class have one size."""
     if size <= EXACT:
         return size
@@ -77,8 +81,8 @@ def block_class(size: int) -> int:
     return found
 
 
-@njit(cache=True, nogil=True)
-def block_size(size: int) -> int:
+@kernel
+def block_size(size: Number) -> Number:
     """How long a block for so many numbers is."""
     if size <= EXACT:
         return size
@@ -88,8 +92,8 @@ def block_size(size: int) -> int:
     return length
 
 
-@njit(cache=True, nogil=True)
-def take_block(a: Arrays, size: int) -> int:
+@kernel
+def take_block(a: Arrays, size: Number) -> Number:
     """A block of at least this size; the caller has made sure that there is room."""
     kind = block_class(size)
     found = a.free[kind]
@@ -100,13 +104,12 @@ def take_block(a: Arrays, size: int) -> int:
         return np.int64(found)
     start = a.state[POOL_USED]
     a.state[POOL_USED] = start + length
-    if length > a.state[LARGEST]:
-        a.state[LARGEST] = length
+    a.state[LARGEST] = max(a.state[LARGEST], length)
     return start
 
 
-@njit(cache=True, nogil=True)
-def give_block(a: Arrays, start: int, size: int) -> None:
+@kernel
+def give_block(a: Arrays, start: Number, size: Number) -> None:
     """Frees a block."""
     kind = block_class(size)
     a.pool[start] = a.free[kind]
@@ -117,14 +120,14 @@ def give_block(a: Arrays, start: int, size: int) -> None:
 # --- children --------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def slot_of(word: int, capacity: int) -> int:
+@part
+def slot_of(word: Number, capacity: Number) -> Number:
     """Where a word belongs in a table of children."""
     return ((np.int64(word) * 0x9E3779B1) >> 15) & (capacity - 1)
 
 
-@njit(cache=True, nogil=True)
-def find_child(a: Arrays, node: int, word: int) -> int:
+@part
+def find_child(a: Arrays, node: Number, word: Number) -> Number:
     """Where in the pool the node's child of this word is named, or NONE."""
     if a.nodes[node, REST_SIZE] > 0:
         return NONE
@@ -143,14 +146,14 @@ def find_child(a: Arrays, node: int, word: int) -> int:
     return NONE
 
 
-@njit(cache=True, nogil=True)
-def child_count(a: Arrays, node: int) -> int:
+@part
+def child_count(a: Arrays, node: Number) -> Number:
     """How many children the node has."""
-    return np.int64(a.nodes[node, CHILDREN]) if a.nodes[node, REST_SIZE] == 0 else np.int64(0)
+    return np.int64(a.nodes[node, CHILDREN]) if a.nodes[node, REST_SIZE] == 0 else ZERO
 
 
-@njit(cache=True, nogil=True)
-def put_child(a: Arrays, start: int, capacity: int, count: int, word: int, child: int) -> None:
+@kernel
+def put_child(a: Arrays, start: Number, capacity: Number, count: Number, word: Number, child: Number) -> None:
     """Writes a child into a block that has room for it and `count` others."""
     at = np.int64(count)
     if capacity > SMALL:
@@ -161,15 +164,15 @@ def put_child(a: Arrays, start: int, capacity: int, count: int, word: int, child
     a.pool[start + capacity + at] = child
 
 
-@njit(cache=True, nogil=True)
-def resize_children(a: Arrays, node: int, capacity: int) -> None:
+@kernel
+def resize_children(a: Arrays, node: Number, capacity: Number) -> None:
     """Moves the children into a block for `capacity` of them; 0: none are left."""
     old_start = np.int64(a.nodes[node, BLOCK])
     old = np.int64(a.nodes[node, CAPACITY])
     if capacity > 0:
         start = take_block(a, 2 * capacity)
         a.pool[start : start + capacity] = 0
-        count = 0
+        count = ZERO
         for index in range(old):
             word = a.pool[old_start + index]
             if word != 0:
@@ -181,21 +184,21 @@ def resize_children(a: Arrays, node: int, capacity: int) -> None:
         give_block(a, old_start, 2 * old)
 
 
-@njit(cache=True, nogil=True)
-def add_child(a: Arrays, node: int, word: int, child: int) -> None:
+@kernel
+def add_child(a: Arrays, node: Number, word: Number, child: Number) -> None:
     """Names the child in the node; the node has none of this word yet."""
     capacity = np.int64(a.nodes[node, CAPACITY])
     count = np.int64(a.nodes[node, CHILDREN])
     most = capacity if capacity <= SMALL else capacity - capacity // 4
     if count == most:
-        capacity = 2 if capacity == 0 else 2 * capacity
+        capacity = max(np.int64(2), 2 * capacity)
         resize_children(a, node, capacity)
     put_child(a, a.nodes[node, BLOCK], capacity, count, word, child)
     a.nodes[node, CHILDREN] = count + 1
 
 
-@njit(cache=True, nogil=True)
-def remove_child(a: Arrays, node: int, word: int) -> None:
+@kernel
+def remove_child(a: Arrays, node: Number, word: Number) -> None:
     """Forgets the child of this word."""
     capacity = np.int64(a.nodes[node, CAPACITY])
     start = np.int64(a.nodes[node, BLOCK])
@@ -209,13 +212,13 @@ def remove_child(a: Arrays, node: int, word: int) -> None:
     else:
         close_gap(a, start, capacity, at)
     if count == 0:
-        resize_children(a, node, 0)
+        resize_children(a, node, ZERO)
     elif capacity > SMALL and count < capacity // 4:
         resize_children(a, node, capacity // 2)
 
 
-@njit(cache=True, nogil=True)
-def close_gap(a: Arrays, start: int, capacity: int, gap: int) -> None:
+@kernel
+def close_gap(a: Arrays, start: Number, capacity: Number, gap: Number) -> None:
     """Takes an entry out of a table and moves those up that had to give way to it."""
     mask = capacity - 1
     at = (gap + 1) & mask
@@ -232,8 +235,8 @@ def close_gap(a: Arrays, start: int, capacity: int, gap: int) -> None:
 # --- nodes -----------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def new_node(a: Arrays, word: int, parent: int) -> int:
+@kernel
+def new_node(a: Arrays, word: Number, parent: Number) -> Number:
     """A node without children, queries and Remainder, named by its parent (NONE: a word directory)."""
     node = a.state[NODES_FREE]
     if node == NONE:
@@ -251,8 +254,8 @@ def new_node(a: Arrays, word: int, parent: int) -> int:
     return node
 
 
-@njit(cache=True, nogil=True)
-def free_node(a: Arrays, node: int) -> None:
+@kernel
+def free_node(a: Arrays, node: Number) -> None:
     """Gives a node back that has no children and that nobody names any more."""
     if a.nodes[node, REST_SIZE] > INLINE:
         give_block(a, a.nodes[node, REST], a.nodes[node, REST_SIZE])
@@ -262,15 +265,15 @@ def free_node(a: Arrays, node: int) -> None:
     a.state[NODES] -= 1
 
 
-@njit(cache=True, nogil=True)
-def first_query(a: Arrays, node: int) -> int:
+@part
+def first_query(a: Arrays, node: Number) -> Number:
     """The node's only query, or the first of several, or NONE."""
     head = np.int64(a.nodes[node, HEAD])
     return head if head >= NONE else SEVERAL - head
 
 
-@njit(cache=True, nogil=True)
-def attach(a: Arrays, node: int, formula: int) -> None:
+@kernel
+def attach(a: Arrays, node: Number, formula: Number) -> None:
     """Puts the formula among the node's queries."""
     head = first_query(a, node)
     a.links[formula, NODE] = node
@@ -281,8 +284,8 @@ def attach(a: Arrays, node: int, formula: int) -> None:
     a.nodes[node, HEAD] = formula if head == NONE else SEVERAL - formula
 
 
-@njit(cache=True, nogil=True)
-def detach(a: Arrays, formula: int) -> int:
+@kernel
+def detach(a: Arrays, formula: Number) -> Number:
     """Takes the formula from its node's queries; returns the node."""
     node = np.int64(a.links[formula, NODE])
     after = np.int64(a.links[formula, NEXT])
@@ -301,8 +304,8 @@ def detach(a: Arrays, formula: int) -> int:
 # --- twigs -----------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def put_twig(a: Arrays, parent: int, word: int, formula: int) -> None:
+@part
+def put_twig(a: Arrays, parent: Number, word: Number, formula: Number) -> None:
     """The formula becomes a twig; the parent names it already, or will."""
     a.links[formula, PARENT_NODE] = parent
     a.links[formula, IS_TWIG] = TWIG
@@ -310,8 +313,8 @@ def put_twig(a: Arrays, parent: int, word: int, formula: int) -> None:
     a.state[TWIGS] += 1
 
 
-@njit(cache=True, nogil=True)
-def sprout(a: Arrays, formula: int) -> int:
+@kernel
+def sprout(a: Arrays, formula: Number) -> Number:
     """Makes a node of a twig."""
     parent, word = np.int64(a.links[formula, PARENT_NODE]), np.int64(a.links[formula, TWIG_WORD])
     a.state[TWIGS] -= 1
@@ -322,8 +325,8 @@ def sprout(a: Arrays, formula: int) -> int:
     return node
 
 
-@njit(cache=True, nogil=True)
-def wither(a: Arrays, node: int) -> None:
+@kernel
+def wither(a: Arrays, node: Number) -> None:
     """Makes a twig of a leaf that has one query and no Remainder."""
     parent, word, formula = a.nodes[node, PARENT], a.nodes[node, WORD], np.int64(a.nodes[node, HEAD])
     a.pool[find_child(a, parent, word)] = ~formula
@@ -337,14 +340,14 @@ def wither(a: Arrays, node: int) -> None:
 # none is overwritten unread.
 
 
-@njit(cache=True, nogil=True)
-def rest_word(a: Arrays, node: int, block: int, size: int, index: int) -> int:
+@part
+def rest_word(a: Arrays, node: Number, block: Number, size: Number, index: Number) -> Number:
     """A word of the node's Remainder."""
     return np.int64(a.nodes[node, REST + index] if size <= INLINE else a.pool[block + index])
 
 
-@njit(cache=True, nogil=True)
-def put_rest(a: Arrays, node: int, block: int, size: int, index: int, word: int) -> None:
+@part
+def put_rest(a: Arrays, node: Number, block: Number, size: Number, index: Number, word: Number) -> None:
     """Writes a word of the node's Remainder."""
     if size <= INLINE:
         a.nodes[node, REST + index] = word
@@ -352,8 +355,8 @@ def put_rest(a: Arrays, node: int, block: int, size: int, index: int, word: int)
         a.pool[block + index] = word
 
 
-@njit(cache=True, nogil=True)
-def set_rest(a: Arrays, node: int, old_block: int, old: int, block: int, size: int) -> None:
+@kernel
+def set_rest(a: Arrays, node: Number, old_block: Number, old: Number, block: Number, size: Number) -> None:
     """Ends the rewriting; without any word the cells are free for children."""
     if old > INLINE:
         give_block(a, old_block, old)
@@ -364,13 +367,13 @@ def set_rest(a: Arrays, node: int, old_block: int, old: int, block: int, size: i
         a.nodes[node, REST : REST + INLINE] = 0
 
 
-@njit(cache=True, nogil=True)
-def push_down(a: Arrays, node: int, inner: int, shared: int) -> None:
+@kernel
+def push_down(a: Arrays, node: Number, inner: Number, shared: Number) -> None:
     """Hangs a leaf under `inner`; what was not shared stays in its Remainder, and the first of it becomes its word."""
     old_block, old = np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE])
     size = max(0, old - shared - 1)
-    block = take_block(a, size) if size > INLINE else np.int64(0)
-    count = -1
+    block = take_block(a, size) if size > INLINE else ZERO
+    count = NONE
     for index in range(old):
         word = rest_word(a, node, old_block, old, index)
         if a.marks[word] != IS_SHARED:
@@ -390,12 +393,12 @@ def push_down(a: Arrays, node: int, inner: int, shared: int) -> None:
         add_child(a, inner, a.nodes[node, WORD], node)
 
 
-@njit(cache=True, nogil=True)
-def prepend_rest(a: Arrays, node: int) -> None:
+@kernel
+def prepend_rest(a: Arrays, node: Number) -> None:
     """The node's word becomes the first of its Remainder."""
     old_block, old = np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE])
     size = old + 1
-    block = take_block(a, size) if size > INLINE else np.int64(0)
+    block = take_block(a, size) if size > INLINE else ZERO
     for index in range(old - 1, -1, -1):
         put_rest(a, node, block, size, index + 1, rest_word(a, node, old_block, old, index))
     put_rest(a, node, block, size, 0, a.nodes[node, WORD])
@@ -405,8 +408,8 @@ def prepend_rest(a: Arrays, node: int) -> None:
 # --- where a new set of words goes -----------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def common_prefix(a: Arrays, directory: int, words: Ints) -> None:
+@kernel
+def common_prefix(a: Arrays, directory: Number, words: Ints) -> None:
     """PrefixTrie's node for a sequence, and how long the prefix is that its Remainder shares."""
     node = np.int64(directory)
     depth = 0
@@ -416,7 +419,7 @@ def common_prefix(a: Arrays, directory: int, words: Ints) -> None:
             break
         node = np.int64(a.pool[slot])
         depth += 1
-    shared = 0
+    shared = ZERO
     if node >= 0:
         block, size = np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE])
         while shared < size and depth + shared < len(words):
@@ -427,23 +430,23 @@ def common_prefix(a: Arrays, directory: int, words: Ints) -> None:
     a.state[SHARED] = shared
 
 
-@njit(cache=True, nogil=True)
-def overlap(a: Arrays, node: int) -> int:
+@part
+def overlap(a: Arrays, node: Number) -> Number:
     """How many words of the node's Remainder are in the new set."""
     block, size = np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE])
-    found = 0
+    found = ZERO
     for index in range(size):
         found += a.marks[rest_word(a, node, block, size, index)] == IN_SET
     return found
 
 
-@njit(cache=True, nogil=True)
-def best_fit(a: Arrays, directory: int, words: Ints) -> None:
+@kernel
+def best_fit(a: Arrays, directory: Number, words: Ints) -> None:
     """BestFitTrie's node for a set: depth-first through all candidate tries to the largest overlap."""
-    best, best_overlap, best_depth, best_shared = np.int64(directory), 0, 0, 0
+    best, best_overlap, best_depth, best_shared = np.int64(directory), ZERO, ZERO, ZERO
     a.stack[0] = directory
     a.turns[0] = 0
-    depth, lookups = 0, 0
+    depth, lookups = ZERO, ZERO
     while depth >= 0:
         turn = a.turns[depth]
         if turn == len(words):
@@ -475,8 +478,8 @@ def best_fit(a: Arrays, directory: int, words: Ints) -> None:
     a.state[SHARED] = best_shared
 
 
-@njit(cache=True, nogil=True)
-def go_down(a: Arrays, node: int, words: Ints) -> int:
+@kernel
+def go_down(a: Arrays, node: Number, words: Ints) -> Number:
     """As deep as the words lead."""
     at = 0
     while at < len(words) and node >= 0:
@@ -488,8 +491,8 @@ def go_down(a: Arrays, node: int, words: Ints) -> int:
     return node
 
 
-@njit(cache=True, nogil=True)
-def mark_words(a: Arrays, words: Ints, node: int, shared: int, by_prefix: bool) -> None:
+@kernel
+def mark_words(a: Arrays, words: Ints, node: Number, shared: Number, by_prefix: bool) -> None:
     """Marks which words are on the path to the node and which its Remainder shares."""
     above = node
     depth = 0
@@ -508,8 +511,8 @@ def mark_words(a: Arrays, words: Ints, node: int, shared: int, by_prefix: bool) 
                 a.marks[word] = IS_SHARED
 
 
-@njit(cache=True, nogil=True)
-def split(a: Arrays, node: int, words: Ints, shared: int) -> int:
+@kernel
+def split(a: Arrays, node: Number, words: Ints, shared: Number) -> Number:
     """Spells the shared words out above a leaf, which moves down; returns the node where the new set goes on."""
     parent = np.int64(a.nodes[node, PARENT])
     word = np.int64(a.nodes[node, WORD])
@@ -529,13 +532,13 @@ def split(a: Arrays, node: int, words: Ints, shared: int) -> int:
     return inner if kept > 0 else node
 
 
-@njit(cache=True, nogil=True)
-def grow(a: Arrays, node: int, words: Ints, fresh: int, formula: int) -> None:
+@kernel
+def grow(a: Arrays, node: Number, words: Ints, fresh: Number, formula: Number) -> None:
     """A leaf or twig for the words of the new set that are not yet spelled out."""
-    leaf = np.int64(NONE)
+    leaf = NONE
     size = fresh - 1
-    block = take_block(a, size) if size > INLINE else np.int64(0)
-    count = 0
+    block = take_block(a, size) if size > INLINE else ZERO
+    count = ZERO
     for word in words:
         if a.marks[word] != IN_SET:
             continue
@@ -548,12 +551,12 @@ def grow(a: Arrays, node: int, words: Ints, fresh: int, formula: int) -> None:
         else:
             put_rest(a, leaf, block, size, count, word)
             count += 1
-    set_rest(a, leaf, 0, 0, block, size)
+    set_rest(a, leaf, ZERO, ZERO, block, size)
     attach(a, leaf, formula)
 
 
-@njit(cache=True, nogil=True)
-def insert_words(a: Arrays, directory: int, words: Ints, formula: int, by_prefix: bool) -> None:
+@kernel
+def insert_words(a: Arrays, directory: Number, words: Ints, formula: Number, by_prefix: bool) -> None:
     """Stores a set of distinct words in a trie of the word directory."""
     for word in words:
         a.marks[word] = IN_SET
@@ -565,7 +568,7 @@ def insert_words(a: Arrays, directory: int, words: Ints, formula: int, by_prefix
     if node < 0:
         node = sprout(a, ~node)
     mark_words(a, words, node, shared, by_prefix)
-    fresh = 0
+    fresh = ZERO
     for word in words:
         fresh += a.marks[word] == IN_SET
     size = np.int64(a.nodes[node, REST_SIZE])
@@ -579,15 +582,17 @@ def insert_words(a: Arrays, directory: int, words: Ints, formula: int, by_prefix
         a.marks[word] = 0
 
 
-@njit(cache=True, nogil=True)
-def has_room(a: Arrays, size: int) -> bool:
+@kernel
+def has_room(a: Arrays, size: Number) -> Number:
     """Can any set of this size be inserted without growing an array?"""
     wanted = a.state[POOL_USED] + 4 * max(a.state[LARGEST], 16) + 8 * (size + 4)
     return a.state[NODES_USED] + size + 4 <= len(a.nodes) and wanted <= len(a.pool) and size + 2 <= len(a.stack)
 
 
-@njit(cache=True, nogil=True)
-def insert_many(a: Arrays, directory: int, offsets: Longs, words: Ints, formulas: Ints, begin: int, by_prefix: bool) -> int:
+@kernel
+def insert_many(
+    a: Arrays, directory: Number, offsets: Longs, words: Ints, formulas: Ints, begin: Number, by_prefix: bool
+) -> Number:
     """Stores sets from the `begin`-th on; returns the first that found no room, or their number."""
     for index in range(begin, len(formulas)):
         start, end = offsets[index], offsets[index + 1]
@@ -600,8 +605,8 @@ def insert_many(a: Arrays, directory: int, offsets: Longs, words: Ints, formulas
 # --- deletion --------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def remove_words(a: Arrays, formula: int) -> None:
+@kernel
+def remove_words(a: Arrays, formula: Number) -> None:
     """Takes the formula's set away, and every node that only it needed."""
     if a.links[formula, IS_TWIG] == TWIG:
         node = np.int64(a.links[formula, PARENT_NODE])
@@ -625,8 +630,8 @@ def remove_words(a: Arrays, formula: int) -> None:
             wither(a, node)
 
 
-@njit(cache=True, nogil=True)
-def lone_leaf(a: Arrays, node: int) -> int:
+@kernel
+def lone_leaf(a: Arrays, node: Number) -> Number:
     """The only child of a node without queries, if it is a leaf (else NONE); for a twig, the node itself becomes it."""
     start, capacity = np.int64(a.nodes[node, BLOCK]), np.int64(a.nodes[node, CAPACITY])
     at = 0
@@ -634,18 +639,18 @@ def lone_leaf(a: Arrays, node: int) -> int:
         at += 1
     child = np.int64(a.pool[start + capacity + at])
     if child >= 0:
-        return child if child_count(a, child) == 0 else np.int64(NONE)
+        return child if child_count(a, child) == 0 else NONE
     word = a.pool[start + at]
     a.state[TWIGS] -= 1
-    resize_children(a, node, 0)
+    resize_children(a, node, ZERO)
     a.nodes[node, REST] = word
     a.nodes[node, REST_SIZE] = 1
     attach(a, node, ~child)
     return node
 
 
-@njit(cache=True, nogil=True)
-def pull_up(a: Arrays, leaf: int) -> None:
+@kernel
+def pull_up(a: Arrays, leaf: Number) -> None:
     """Undoes the spelling out of a leaf that has no relatives left."""
     if leaf == NONE:
         return
@@ -656,7 +661,7 @@ def pull_up(a: Arrays, leaf: int) -> None:
         a.nodes[leaf, WORD] = a.nodes[above, WORD]
         a.nodes[leaf, PARENT] = parent
         a.pool[find_child(a, parent, a.nodes[above, WORD])] = leaf
-        resize_children(a, above, 0)
+        resize_children(a, above, ZERO)
         free_node(a, above)
         above = parent
 
@@ -664,20 +669,20 @@ def pull_up(a: Arrays, leaf: int) -> None:
 # --- filtering -------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def rest_present(a: Arrays, node: int, size: int, present: Bytes) -> bool:
+@part
+def rest_present(a: Arrays, node: Number, size: Number, present: Bytes) -> bool:
     """Do all words of the node's Remainder occur?"""
     block = np.int64(a.nodes[node, REST])
-    for index in range(size):
+    for index in range(size):  # noqa: SIM110 — compiled
         if present[rest_word(a, node, block, size, index)] == 0:
             return False
     return True
 
 
-@njit(cache=True, nogil=True)
+@part
 def probe_children(
-    a: Arrays, node: int, words: Ints, queue: Ints, tail: int, found: Ints, count: int
-) -> tuple[int, int]:
+    a: Arrays, node: Number, words: Ints, queue: Ints, tail: Number, found: Ints, count: Number
+) -> tuple[Number, Number]:
     """Looks the document's words up among very many children."""
     for word in words:
         slot = find_child(a, node, word)
@@ -692,10 +697,10 @@ def probe_children(
     return tail, count
 
 
-@njit(cache=True, nogil=True)
+@part
 def scan_children(
-    a: Arrays, node: int, present: Bytes, queue: Ints, tail: int, found: Ints, count: int
-) -> tuple[int, int]:
+    a: Arrays, node: Number, present: Bytes, queue: Ints, tail: Number, found: Ints, count: Number
+) -> tuple[Number, Number]:
     """Queues the children whose words occur, and takes the twigs among them.
 
     Without a branch, since whether a word occurs cannot be foretold, and with unsigned numbers, which need no
@@ -714,9 +719,9 @@ def scan_children(
     return np.int64(end), np.int64(taken)
 
 
-@njit(cache=True, nogil=True)
-def fetch_ahead(a: Arrays, queue: Ints, begin: int, end: int, fetched: Ints) -> None:
-    """Reads the next nodes, and where their children are, in loops so short that the processor waits for all at once."""
+@part
+def fetch_ahead(a: Arrays, queue: Ints, begin: Number, end: Number, fetched: Ints) -> None:
+    """Reads the next nodes and where their children are, in loops so short that the processor waits for all at once."""
     for index in range(begin, end):
         fetched[index - begin] = a.nodes[queue[index], REST_SIZE]
     for index in range(begin, end):
@@ -724,16 +729,16 @@ def fetch_ahead(a: Arrays, queue: Ints, begin: int, end: int, fetched: Ints) -> 
             fetched[index - begin] = a.pool[a.nodes[queue[index], BLOCK]]
 
 
-@njit(cache=True, nogil=True)
-def filter_tries(a: Arrays, directory: int, present: Bytes, words: Ints, queue: Ints, found: Ints) -> int:
+@kernel
+def filter_tries(a: Arrays, directory: Number, present: Bytes, words: Ints, queue: Ints, found: Ints) -> Number:
     """Writes the formulas whose words are all present to `found`; returns their number.
 
     Breadth-first through the words that occur (§4), testing the Remainder of every leaf. Both buffers have one
     place more than there are nodes and formulas.
     """
     fetched = np.empty(AHEAD, np.int32)
-    count = 0
-    head, ahead, tail = 0, 0, 1
+    count = ZERO
+    head, ahead, tail = ZERO, ZERO, np.int64(1)
     queue[0] = directory
     while head < tail:
         if head == ahead:
@@ -767,8 +772,8 @@ def filter_tries(a: Arrays, directory: int, present: Bytes, words: Ints, queue: 
 # the other, each a formula, the number of its words, and the words. A removed record keeps its place, with no formula.
 
 
-@njit(cache=True, nogil=True)
-def read_list(a: Arrays, node: int, present: Bytes, found: Ints, count: int) -> int:
+@part
+def read_list(a: Arrays, node: Number, present: Bytes, found: Ints, count: Number) -> Number:
     """Adds the formulas of the list whose words are all present."""
     at = np.int64(a.nodes[node, BLOCK])
     end = at + a.nodes[node, CHILDREN]
@@ -784,12 +789,12 @@ def read_list(a: Arrays, node: int, present: Bytes, found: Ints, count: int) -> 
     return count
 
 
-@njit(cache=True, nogil=True)
-def filter_lists(a: Arrays, directory: int, present: Bytes, words: Ints, by_word: bool, found: Ints) -> int:
+@kernel
+def filter_lists(a: Arrays, directory: Number, present: Bytes, words: Ints, by_word: bool, found: Ints) -> Number:
     """SWIN looks at every set that waits at a word of the document, the scan at every set."""
     if not by_word:
-        return read_list(a, directory, present, found, 0)
-    count = 0
+        return read_list(a, directory, present, found, ZERO)
+    count = ZERO
     for word in words:
         slot = find_child(a, directory, word)
         if slot != NONE:
@@ -797,8 +802,8 @@ def filter_lists(a: Arrays, directory: int, present: Bytes, words: Ints, by_word
     return count
 
 
-@njit(cache=True, nogil=True)
-def move_list(a: Arrays, node: int, room: int) -> None:
+@kernel
+def move_list(a: Arrays, node: Number, room: Number) -> None:
     """Moves the records that are left to a block with room for `room` more numbers."""
     old, size, capacity = np.int64(a.nodes[node, BLOCK]), a.nodes[node, CHILDREN], np.int64(a.nodes[node, CAPACITY])
     length = block_size(size - a.nodes[node, REMOVED] + room)
@@ -819,8 +824,8 @@ def move_list(a: Arrays, node: int, room: int) -> None:
     a.nodes[node, REMOVED] = 0
 
 
-@njit(cache=True, nogil=True)
-def list_words(a: Arrays, directory: int, words: Ints, formula: int, by_word: bool) -> None:
+@kernel
+def list_words(a: Arrays, directory: Number, words: Ints, formula: Number, by_word: bool) -> None:
     """Stores a set of words for SWIN (by its first word) or for the scan."""
     node = np.int64(directory)
     if by_word:
@@ -839,8 +844,10 @@ def list_words(a: Arrays, directory: int, words: Ints, formula: int, by_word: bo
     a.links[formula, PLACE] = place
 
 
-@njit(cache=True, nogil=True)
-def list_many(a: Arrays, directory: int, offsets: Longs, words: Ints, formulas: Ints, begin: int, by_word: bool) -> int:
+@kernel
+def list_many(
+    a: Arrays, directory: Number, offsets: Longs, words: Ints, formulas: Ints, begin: Number, by_word: bool
+) -> Number:
     """Stores sets from the `begin`-th on; returns the first that found no room, or their number."""
     for index in range(begin, len(formulas)):
         start, end = offsets[index], offsets[index + 1]
@@ -850,8 +857,8 @@ def list_many(a: Arrays, directory: int, offsets: Longs, words: Ints, formulas: 
     return len(formulas)
 
 
-@njit(cache=True, nogil=True)
-def unlist_words(a: Arrays, formula: int) -> None:
+@kernel
+def unlist_words(a: Arrays, formula: Number) -> None:
     """Takes the formula's set away; a list of which half is gone is written anew."""
     node = np.int64(a.links[formula, NODE])
     at = a.nodes[node, BLOCK] + np.int64(a.links[formula, PLACE])
@@ -866,13 +873,13 @@ def unlist_words(a: Arrays, formula: int) -> None:
             remove_child(a, parent, a.nodes[node, WORD])
             free_node(a, node)
     elif 2 * a.nodes[node, REMOVED] > a.nodes[node, CHILDREN]:
-        move_list(a, node, 0)
+        move_list(a, node, ZERO)
 
 
 # --- everything back out ---------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_sets(a: Arrays, formulas: Ints, sizes: Longs, directories: Ints) -> None:
     """How many words each formula's set has, and in which word directory it is."""
     for index in range(len(formulas)):
@@ -885,7 +892,7 @@ def measure_sets(a: Arrays, formulas: Ints, sizes: Longs, directories: Ints) -> 
         directories[index] = node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_sets(a: Arrays, formulas: Ints, offsets: Longs, words: Ints) -> None:
     """The words of each formula's set: path, then Remainder."""
     for index in range(len(formulas)):
@@ -905,7 +912,7 @@ def read_sets(a: Arrays, formulas: Ints, offsets: Longs, words: Ints) -> None:
             node = np.int64(a.nodes[node, PARENT])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_listed(a: Arrays, formulas: Ints, sizes: Longs, directories: Ints) -> None:
     """The same for sets in lists."""
     for index in range(len(formulas)):
@@ -914,7 +921,7 @@ def measure_listed(a: Arrays, formulas: Ints, sizes: Longs, directories: Ints) -
         directories[index] = node if a.nodes[node, PARENT] == NONE else a.nodes[node, PARENT]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_listed(a: Arrays, formulas: Ints, offsets: Longs, words: Ints) -> None:
     """The same for sets in lists."""
     for index in range(len(formulas)):

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tocsin.errors import EventError
 from tocsin.views.aggregate import sort_key
 from tocsin.views.best import BestStep
 from tocsin.views.column_group import column_step
 from tocsin.views.columns import Batch, Encoder, rows_of
-from tocsin.views.errors import EventError
 from tocsin.views.events import Event, Item, Table
 from tocsin.views.group import GroupStep
 from tocsin.views.history import History

@@ -15,7 +15,7 @@ from math import isfinite
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from tocsin.views.errors import EventError
+from tocsin.errors import EventError
 from tocsin.views.expression import Type
 from tocsin.views.plan import Relation
 from tocsin.views.ticks import FIRST_TICK, LAST_TICK

@@ -12,7 +12,7 @@ from itertools import islice
 from operator import ge
 from typing import Any
 
-from tocsin.views.errors import EventError
+from tocsin.errors import EventError
 from tocsin.views.events import Closed, Event, Item, Silence
 from tocsin.views.ticks import FIRST_TICK, LAST_TICK, Range, Ticks
 from tocsin.views.value import SILENT, UNKNOWN, Special

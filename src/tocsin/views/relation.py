@@ -193,7 +193,7 @@ class JoinStep(_Stateless):
         self._left, self._right = _Side(node.left_on), _Side(node.right_on)
         self._ghosts: dict[Key, dict[Key, Row]] = {}  # for each row the pairs that it has left
 
-    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:  # noqa: ARG002
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
         """First the left rows meet the old right ones, then the right rows meet all left ones."""
         changed: dict[Key, Row] = {}
         for row in increments[0]:

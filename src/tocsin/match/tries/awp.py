@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
+from typing import NamedTuple
 
 from tocsin.query.ast import Atom, Equals, Near, Not, Query, Words, conjunction
 from tocsin.query.normal import NUMBERS, Clause, Key, anchors, clauses
@@ -44,22 +45,36 @@ class Pattern:
     chains: tuple[Chain, ...] = ()
 
 
+class Contains(NamedTuple):
+    """The atomic formula *field ⊒ word pattern*."""
+
+    place: Place
+    pattern: Pattern
+
+
+class Equality(NamedTuple):
+    """The atomic formula *field = text*; it is looked for by both, not by the text alone as §4 has it."""
+
+    field: str
+    value: Value
+
+
+Way = Contains | Equality
+"""One way in which an atom can hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conjunction:
     """A conjunctive query in AWP, and the rest that AWP cannot say."""
 
     patterns: dict[Place, Pattern] = field(default_factory=dict)
-    equalities: frozenset[tuple[str, Value]] = frozenset()
+    equalities: frozenset[Equality] = frozenset()
     rest: Query | None = None
 
     @property
     def total(self) -> int:
         """How many atomic formulas it has; 0: it must be evaluated on every document."""
         return len(self.patterns) + len(self.equalities)
-
-
-Way = tuple[Place, Pattern] | tuple[str, Value]
-"""One way in which an atom can hold: a word pattern at a place, or an equality (§4: the key has the field)."""
 
 
 def conjunctions(query: Query, analysis: Analysis) -> list[Conjunction]:
@@ -91,12 +106,12 @@ def _of_clause(clause: Clause, analysis: Analysis) -> Iterator[Conjunction]:
 def _joined(chosen: Iterable[Way], rest: Query | None) -> Conjunction:
     patterns: dict[Place, Pattern] = {}
     equalities = set()
-    for place, what in chosen:
-        if isinstance(place, str):
-            equalities.add((place, what))
+    for way in chosen:
+        if isinstance(way, Equality):
+            equalities.add(way)
         else:
-            old = patterns.get(place, Pattern(frozenset()))
-            patterns[place] = Pattern(old.words | what.words, tuple(dict.fromkeys(old.chains + what.chains)))
+            old, new = patterns.get(way.place, Pattern(frozenset())), way.pattern
+            patterns[way.place] = Pattern(old.words | new.words, tuple(dict.fromkeys(old.chains + new.chains)))
     return Conjunction(patterns, frozenset(equalities), rest)
 
 
@@ -110,8 +125,8 @@ def _anchored(query: Query, analysis: Analysis) -> list[Conjunction]:
 
 def _way_of_key(key: Key) -> Way:
     if key.analysis == NUMBERS:
-        return key.field, float(key.word)
-    return (key.field, key.analysis), Pattern(frozenset({key.word}))
+        return Equality(key.field, float(key.word))
+    return Contains((key.field, key.analysis), Pattern(frozenset({key.word})))
 
 
 # --- atoms -----------------------------------------------------------------------------------
@@ -121,20 +136,20 @@ def ways_of(atom: Atom, analysis: Analysis) -> list[Way] | None:
     """The ways in which the atom can hold (none: it never does), or None where AWP has no such atom."""
     match atom:
         case Words(name, text):
-            found = [_phrase(name, each, words(text, each)) for each in analysis.names(name)]
-            return [way for way in found if way] + _number(atom)
+            found = (_phrase(name, each, words(text, each)) for each in analysis.names(name))
+            return [way for way in found if way is not None] + _number(atom)
         case Near(name, operands, gaps, ordered):
             chains = [(each, [words(text, each) for text in operands]) for each in analysis.names(name)]
             single = [(each, found) for each, found in chains if all(len(one) == 1 and one[0] for one in found)]
             return [_chain(name, each, [one[0] for one in found], gaps, ordered) for each, found in single]
         case Equals(name, text):
             value = only_words(words(text, analysis.of(name)))
-            return ([(name, value)] if value else []) + _number(atom)
+            return [Equality(name, value)] * bool(value) + _number(atom)
     return None
 
 
 def _number(atom: Words | Equals) -> list[Way]:
-    return [] if atom.number is None or atom.field is None else [(atom.field, atom.number)]
+    return [] if atom.number is None or atom.field is None else [Equality(atom.field, atom.number)]
 
 
 def _phrase(name: str | None, analysis: str, text: tuple[str, ...]) -> Way | None:
@@ -142,11 +157,11 @@ def _phrase(name: str | None, analysis: str, text: tuple[str, ...]) -> Way | Non
     wanted = [(offset, word) for offset, word in enumerate(text) if word]
     if not wanted:
         return None
-    gaps = tuple((after - before - 1,) * 2 for (before, _), (after, _) in zip(wanted, wanted[1:], strict=False))
+    gaps = tuple((after - before - 1,) * 2 for (before, _), (after, _) in pairwise(wanted))
     return _chain(name, analysis, [word for _, word in wanted], gaps, True)
 
 
 def _chain(name: str | None, analysis: str, text: list[str], gaps: tuple[tuple[int, ...], ...], ordered: bool) -> Way:
     bounded = tuple((min(low, GAP_MAX), min(high, GAP_MAX)) for low, high in gaps)
     chains = (Chain(tuple(text), bounded, ordered),) if len(text) > 1 else ()
-    return (name or "", analysis), Pattern(frozenset(text), chains)
+    return Contains((name or "", analysis), Pattern(frozenset(text), chains))

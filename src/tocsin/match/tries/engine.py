@@ -20,7 +20,7 @@ from tocsin.errors import SettingError
 from tocsin.match import awp_kernels as kernels
 from tocsin.match.awp_kernels import Bytes, Ints, Longs, Shorts
 from tocsin.match.tries.arrange import arranged
-from tocsin.match.tries.awp import Conjunction, Pattern, Place, Value, conjunctions
+from tocsin.match.tries.awp import Conjunction, Equality, Pattern, Place, conjunctions
 from tocsin.match.tries.flat import START, Forest, Lists, Store, longer
 from tocsin.match.tries.numbers import Numbers, ProximityArray, Vocabulary
 from tocsin.match.tries.occurrence import VALUE_BITS, places, texts_at, values_at
@@ -49,7 +49,7 @@ class Kept:
 
     number: int
     patterns: dict[Place, int]
-    equalities: dict[tuple[str, Value], int]
+    equalities: dict[Equality, int]
 
 
 class AwpEngine:
@@ -82,7 +82,7 @@ class AwpEngine:
         self._store = self._new_store()
         self._vocabulary = Vocabulary()
         self._fields: dict[Place, Directory] = {}
-        self._equalities: defaultdict[tuple[str, Value], dict[int, None]] = defaultdict(dict)
+        self._equalities: defaultdict[Equality, dict[int, None]] = defaultdict(dict)
         self._proximity = ProximityArray()
         self._kept: dict[int, list[Kept]] = {}
         self._every: dict[int, list[Query]] = {}
@@ -300,14 +300,18 @@ class AwpEngine:
 class Sequential(AwpEngine):
     """BF: every word pattern is looked at."""
 
-    def __init__(self, analysis: Analysis | None = None, order: str = WORDS, frequency: Mapping[str, int] | None = None):
+    def __init__(
+        self, analysis: Analysis | None = None, order: str = WORDS, frequency: Mapping[str, int] | None = None
+    ) -> None:
         super().__init__(lambda: Lists(by_word=False), analysis, order, frequency)
 
 
 class Swin(AwpEngine):
     """SWIN: a word pattern waits at one of its words, the first in order."""
 
-    def __init__(self, analysis: Analysis | None = None, order: str = WORDS, frequency: Mapping[str, int] | None = None):
+    def __init__(
+        self, analysis: Analysis | None = None, order: str = WORDS, frequency: Mapping[str, int] | None = None
+    ) -> None:
         super().__init__(lambda: Lists(by_word=True), analysis, order, frequency)
 
 

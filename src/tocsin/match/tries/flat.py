@@ -152,8 +152,9 @@ class Store:
         """Memory of what is stored; free blocks and room to grow are not counted."""
         a = self._arrays
         pool = int(a.state[kernels.POOL_USED] - a.state[kernels.POOL_FREE]) * a.pool.itemsize
-        rows = (self._rows + self._directories) * a.nodes.shape[1] * a.nodes.itemsize
-        return pool + rows + self._formulas * a.links.shape[1] * a.links.itemsize
+        return (
+            pool + (self._rows + self._directories) * int(a.nodes[0].nbytes) + self._formulas * int(a.links[0].nbytes)
+        )
 
 
 class Forest(Store):

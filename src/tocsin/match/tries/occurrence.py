@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tocsin.match.tries.awp import Chain, Place, Value
+from tocsin.match.tries.awp import Chain, Equality, Place
 from tocsin.model import Document
 from tocsin.query.semantics import is_number, only_words
 from tocsin.text import Analysis, values_of, words
@@ -86,11 +86,11 @@ def texts_at(document: Document, place: Place, analysis: Analysis) -> Iterator[t
                     yield words(value, how)
 
 
-def values_at(document: Document, analysis: Analysis) -> Iterator[tuple[str, Value]]:
+def values_at(document: Document, analysis: Analysis) -> Iterator[Equality]:
     """What each value of the document equals, with its field: the keys that probe the equality table."""
     for name, how in places(document, analysis):
         for value in values_of(document, name) if name else ():
             if is_number(value):
-                yield name, float(value)
+                yield Equality(name, float(value))
             elif isinstance(value, str) and (found := only_words(words(value, how))):
-                yield name, found
+                yield Equality(name, found)

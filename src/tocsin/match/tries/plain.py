@@ -146,7 +146,8 @@ class Forest:
 
     def _split(self, node: Node, shared: Sequence[Word], kept: Sequence[Word]) -> Node:
         """Spells the shared words out above a leaf, which moves down; returns the node where the new set goes on."""
-        assert node.parent is not None and node.word is not None
+        assert node.parent is not None
+        assert node.word is not None
         steps = [node.word, *shared]
         inner = node.parent
         for word in steps if kept else steps[:-1]:
@@ -177,7 +178,8 @@ class Forest:
         """Undoes the spelling out of a leaf that has no relatives left."""
         above = leaf.parent
         while not leaf.children and above and above.parent and not above.queries and len(above.children) == 1:
-            assert above.word is not None and leaf.word is not None
+            assert above.word is not None
+            assert leaf.word is not None
             leaf.remainder = (leaf.word, *leaf.remainder)
             leaf.word, leaf.parent = above.word, above.parent
             above.parent.children[leaf.word] = leaf
@@ -191,7 +193,7 @@ class Forest:
         waiting = deque([self._directories[directory]])
         while waiting:
             node = waiting.popleft()
-            if words.issuperset(node.remainder):
+            if words >= set(node.remainder):
                 found += node.queries
             occurring = words & node.children.keys() if len(words) < len(node.children) else node.children.keys()
             waiting += (node.children[word] for word in occurring if word in words)

@@ -150,6 +150,18 @@ def paths_in(predicate: Predicate) -> Iterator[Path]:
             yield from paths_in(part)
 
 
+def namespaces_in(path: Path) -> dict[str, str]:
+    """The prefixes that a path uses, with their namespaces."""
+    found: dict[str, str] = {}
+    for step in path.steps:
+        if isinstance(step.test, Name) and step.test.prefix and step.test.uri is not None:
+            found[step.test.prefix] = step.test.uri
+        for predicate in step.predicates:
+            for inner in paths_in(predicate):
+                found |= namespaces_in(inner)
+    return found
+
+
 def cost(path: Path) -> int:
     """Checks per document in the worst case: a step is one, `//` and wildcards cost more, predicates most.
 

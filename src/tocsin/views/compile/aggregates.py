@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from tocsin.errors import ViewError
 from tocsin.views.compile.expressions import Scope, call, typed
-from tocsin.views.errors import ViewError
 from tocsin.views.expression import Column, Expression, Kind, Literal, Type, columns_of, substitute
 from tocsin.views.plan import Aggregate, Group, Node, adds_one_row_per_tick, tick_keys
 from tocsin.views.window import is_bounded, regroup

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from tocsin.errors import ViewError
 from tocsin.views.compile.statements import TYPES
-from tocsin.views.errors import ViewError
 from tocsin.views.expression import Call, Column, Expression, Literal, Type, kind_of
 from tocsin.views.plan import Node
 

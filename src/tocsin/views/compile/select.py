@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from sqlglot import exp
 
+from tocsin.errors import ViewError
 from tocsin.views.compile.aggregates import Aggregates, is_aggregate
 from tocsin.views.compile.expressions import Part, Scope, typed
-from tocsin.views.errors import ViewError
 from tocsin.views.expression import Column, Expression, Kind, Type, columns_of, shifted
 from tocsin.views.plan import Best, Group, Join, Merge, Node, Order, Project, Relation, Select, Without, renamed_source
 

@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
-from tocsin.views.errors import ViewError
+from tocsin.errors import ViewError
 from tocsin.views.expression import Column, Kind, Type
 from tocsin.views.plan import Relation
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tocsin.errors import ViewError
 from tocsin.views.compile.select import Query
 from tocsin.views.compile.statements import ViewText, statements
-from tocsin.views.errors import ViewError
 from tocsin.views.plan import Node, Plan, Relation
 
 
