@@ -161,7 +161,7 @@ def test_a_recursive_type_gives_more_states_than_a_flat_one(news, data_dir):
 @pytest.mark.slow
 @pytest.mark.row("Y13")
 def test_a_million_queries_give_between_100_000_and_a_million_states(news, data_dir):
-    """Paper §6: NITF about 225,000 states, Auction 592,199; our distinct sets on the two recursive types."""
+    """Paper §6: NITF about 225,000 states, Auction 592,199. Random sets; ours: news 204,705, NewsML 162,736."""
     newsml = read_dtd(data_dir / "xml" / "NewsMLv1.2.dtd", "NewsML")
-    for kind in (news, newsml):
-        assert 100_000 <= states(kind, 1_000_000, QueryShape(depth_max=10)) <= 1_500_000
+    for kind, depth in ((news, 8), (newsml, 14)):
+        assert 100_000 <= states(kind, 1_000_000, QueryShape(depth_max=depth, distinct=False)) <= 1_000_000

@@ -4,6 +4,8 @@ A slot holds owner + 1; the id's bytes lie in one blob, so a table of a million 
 bytes for each.
 """
 
+# ruff: noqa: PLR0917 — a kernel takes arrays, and many
+
 from __future__ import annotations
 
 from typing import Any

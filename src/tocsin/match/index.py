@@ -23,7 +23,7 @@ from tocsin.match.engine import Counts
 from tocsin.match.intern import Interner
 from tocsin.match.marking import Marker
 from tocsin.match.requirement import exact_keys, requirements
-from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, Segment, merge, pairs
+from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, Segment, by_document, merge
 from tocsin.match.verify import Batch, Plan, Planner
 from tocsin.model import Document
 from tocsin.query.ast import Atom, Query, atoms
@@ -215,9 +215,9 @@ class QueryIndex:
         snapshot = self.clauses.snapshot()
         for start in range(0, len(documents), DOCUMENTS_MAX):
             batch = documents[start : start + DOCUMENTS_MAX]
-            found, docs = _in_order(*self._match_batch(batch, knowledge, snapshot))
+            found, bounds = by_document(*self._match_batch(batch, knowledge, snapshot))
             owners.append(found)
-            places.append(docs.astype(np.int64) + start)
+            places.append(np.repeat(np.arange(start, start + bounds.size - 1), np.diff(bounds)))
         if not owners:
             return np.empty(0, np.uint32), np.empty(0, np.int64)
         return np.concatenate(owners), np.concatenate(places)
@@ -276,13 +276,6 @@ class QueryIndex:
         """Document frequencies are counted as documents come by (D8)."""
         keys = marks.keys()
         self.frequency()[keys] += np.bitwise_count(marks.masks[keys]).astype(np.uint32)
-
-
-def _in_order(owners: U32, masks: U64) -> tuple[U32, npt.NDArray[np.uint8]]:
-    """Pairs by document, then by owner, each once."""
-    found, docs = pairs(owners, masks)
-    both = np.unique(docs.astype(np.uint64) << np.uint64(32) | found)
-    return (both & np.uint64(0xFFFFFFFF)).astype(np.uint32), (both >> np.uint64(32)).astype(np.uint8)
 
 
 def is_plain(text: str) -> bool:

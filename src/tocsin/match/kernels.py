@@ -11,6 +11,8 @@ are tested in order of rarity, which needs no counters). Pass 1 has no branch: `
 stored, and kept by moving on if it is not 0. Few clauses survive the two rarest words, so the passes for the third and
 the further words are short. Key 0 is the key that every document has: it pads clauses of one or two words.
 
+All in one file, since Numba's cache does not see that a function of another file has changed.
+
 Every array that is read only should be read only in numpy, too (`flags.writeable`): Numba compiles each kernel once for
 each combination of types. Buffers of text carry 64 readable bytes after their last value. Kernels unpack tuples of
 arrays at once and call parts with arrays for whole chunks, not for each word: Numba counts references to arrays that

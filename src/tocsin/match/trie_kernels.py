@@ -174,9 +174,9 @@ def resize_children(a: Arrays, node: Number, capacity: Number) -> None:
         a.pool[start : start + capacity] = 0
         count = ZERO
         for index in range(old):
-            word = a.pool[old_start + index]
+            word = np.int64(a.pool[old_start + index])
             if word != 0:
-                put_child(a, start, capacity, count, word, a.pool[old_start + old + index])
+                put_child(a, start, capacity, count, word, np.int64(a.pool[old_start + old + index]))
                 count += 1
         a.nodes[node, BLOCK] = start
     a.nodes[node, CAPACITY] = capacity
@@ -193,7 +193,7 @@ def add_child(a: Arrays, node: Number, word: Number, child: Number) -> None:
     if count == most:
         capacity = max(np.int64(2), 2 * capacity)
         resize_children(a, node, capacity)
-    put_child(a, a.nodes[node, BLOCK], capacity, count, word, child)
+    put_child(a, np.int64(a.nodes[node, BLOCK]), capacity, count, np.int64(word), np.int64(child))
     a.nodes[node, CHILDREN] = count + 1
 
 
@@ -258,7 +258,7 @@ def new_node(a: Arrays, word: Number, parent: Number) -> Number:
 def free_node(a: Arrays, node: Number) -> None:
     """Gives a node back that has no children and that nobody names any more."""
     if a.nodes[node, REST_SIZE] > INLINE:
-        give_block(a, a.nodes[node, REST], a.nodes[node, REST_SIZE])
+        give_block(a, np.int64(a.nodes[node, REST]), np.int64(a.nodes[node, REST_SIZE]))
     a.nodes[node, HEAD] = NONE
     a.nodes[node, PARENT] = a.state[NODES_FREE]
     a.state[NODES_FREE] = node
@@ -328,7 +328,8 @@ def sprout(a: Arrays, formula: Number) -> Number:
 @kernel
 def wither(a: Arrays, node: Number) -> None:
     """Makes a twig of a leaf that has one query and no Remainder."""
-    parent, word, formula = a.nodes[node, PARENT], a.nodes[node, WORD], np.int64(a.nodes[node, HEAD])
+    parent, word = np.int64(a.nodes[node, PARENT]), np.int64(a.nodes[node, WORD])
+    formula = np.int64(a.nodes[node, HEAD])
     a.pool[find_child(a, parent, word)] = ~formula
     put_twig(a, parent, word, formula)
     free_node(a, node)
@@ -384,13 +385,13 @@ def push_down(a: Arrays, node: Number, inner: Number, shared: Number) -> None:
             count += 1
     set_rest(a, node, old_block, old, block, size)
     a.nodes[node, PARENT] = inner
-    formula = np.int64(a.nodes[node, HEAD])
+    word, formula = np.int64(a.nodes[node, WORD]), np.int64(a.nodes[node, HEAD])
     if old - shared == 1 and formula >= 0:
-        add_child(a, inner, a.nodes[node, WORD], ~formula)
-        put_twig(a, inner, a.nodes[node, WORD], formula)
+        add_child(a, inner, word, ~formula)
+        put_twig(a, inner, word, formula)
         free_node(a, node)
     else:
-        add_child(a, inner, a.nodes[node, WORD], node)
+        add_child(a, inner, word, node)
 
 
 @kernel
@@ -401,7 +402,7 @@ def prepend_rest(a: Arrays, node: Number) -> None:
     block = take_block(a, size) if size > INLINE else ZERO
     for index in range(old - 1, -1, -1):
         put_rest(a, node, block, size, index + 1, rest_word(a, node, old_block, old, index))
-    put_rest(a, node, block, size, 0, a.nodes[node, WORD])
+    put_rest(a, node, block, size, ZERO, np.int64(a.nodes[node, WORD]))
     set_rest(a, node, old_block, old, block, size)
 
 
@@ -414,7 +415,7 @@ def common_prefix(a: Arrays, directory: Number, words: Ints) -> None:
     node = np.int64(directory)
     depth = 0
     while depth < len(words) and node >= 0:
-        slot = find_child(a, node, words[depth])
+        slot = find_child(a, node, np.int64(words[depth]))
         if slot == NONE:
             break
         node = np.int64(a.pool[slot])
@@ -456,14 +457,14 @@ def best_fit(a: Arrays, directory: Number, words: Ints) -> None:
         lookups += 1
         if lookups > LOOKUPS_MAX:
             best = go_down(a, best, words)
-            best_shared = overlap(a, best) if best >= 0 else 0
+            best_shared = overlap(a, best) if best >= 0 else ZERO
             break
-        slot = find_child(a, a.stack[depth], words[turn])
+        slot = find_child(a, np.int64(a.stack[depth]), np.int64(words[turn]))
         if slot == NONE:
             continue
         child = np.int64(a.pool[slot])
-        shared = overlap(a, child) if child >= 0 else 0
-        size = np.int64(a.nodes[child, REST_SIZE]) if child >= 0 else 0
+        shared = overlap(a, child) if child >= 0 else ZERO
+        size = np.int64(a.nodes[child, REST_SIZE]) if child >= 0 else ZERO
         reached = depth + 1 + shared
         if reached == len(words) and shared == size:
             best, best_shared = child, shared
@@ -483,7 +484,7 @@ def go_down(a: Arrays, node: Number, words: Ints) -> Number:
     """As deep as the words lead."""
     at = 0
     while at < len(words) and node >= 0:
-        slot = find_child(a, node, words[at])
+        slot = find_child(a, node, np.int64(words[at]))
         at += 1
         if slot != NONE:
             node = np.int64(a.pool[slot])
@@ -524,7 +525,7 @@ def split(a: Arrays, node: Number, words: Ints, shared: Number) -> Number:
     for new in words:
         if a.marks[new] == IS_SHARED:
             if steps > 0:
-                inner = new_node(a, new, inner)
+                inner = new_node(a, np.int64(new), inner)
             elif kept == 0:
                 a.nodes[node, WORD] = new
             steps -= 1
@@ -543,13 +544,13 @@ def grow(a: Arrays, node: Number, words: Ints, fresh: Number, formula: Number) -
         if a.marks[word] != IN_SET:
             continue
         if size == 0:
-            add_child(a, node, word, ~np.int64(formula))
-            put_twig(a, node, word, formula)
+            add_child(a, node, np.int64(word), ~formula)
+            put_twig(a, node, np.int64(word), formula)
             return
         if leaf == NONE:
-            leaf = new_node(a, word, node)
+            leaf = new_node(a, np.int64(word), node)
         else:
-            put_rest(a, leaf, block, size, count, word)
+            put_rest(a, leaf, block, size, count, np.int64(word))
             count += 1
     set_rest(a, leaf, ZERO, ZERO, block, size)
     attach(a, leaf, formula)
@@ -598,7 +599,7 @@ def insert_many(
         start, end = offsets[index], offsets[index + 1]
         if not has_room(a, end - start):
             return index
-        insert_words(a, directory, words[start:end], formulas[index], by_prefix)
+        insert_words(a, directory, words[start:end], np.int64(formulas[index]), by_prefix)
     return len(formulas)
 
 
@@ -610,14 +611,14 @@ def remove_words(a: Arrays, formula: Number) -> None:
     """Takes the formula's set away, and every node that only it needed."""
     if a.links[formula, IS_TWIG] == TWIG:
         node = np.int64(a.links[formula, PARENT_NODE])
-        remove_child(a, node, a.links[formula, TWIG_WORD])
+        remove_child(a, node, np.int64(a.links[formula, TWIG_WORD]))
         a.state[TWIGS] -= 1
         a.links[formula, NODE] = NONE
     else:
         node = detach(a, formula)
     while a.nodes[node, PARENT] != NONE and a.nodes[node, HEAD] == NONE and child_count(a, node) == 0:
         parent = np.int64(a.nodes[node, PARENT])
-        remove_child(a, parent, a.nodes[node, WORD])
+        remove_child(a, parent, np.int64(a.nodes[node, WORD]))
         free_node(a, node)
         node = parent
     if a.nodes[node, PARENT] == NONE:
@@ -660,7 +661,7 @@ def pull_up(a: Arrays, leaf: Number) -> None:
         prepend_rest(a, leaf)
         a.nodes[leaf, WORD] = a.nodes[above, WORD]
         a.nodes[leaf, PARENT] = parent
-        a.pool[find_child(a, parent, a.nodes[above, WORD])] = leaf
+        a.pool[find_child(a, parent, np.int64(a.nodes[above, WORD]))] = leaf
         resize_children(a, above, ZERO)
         free_node(a, above)
         above = parent
@@ -685,7 +686,7 @@ def probe_children(
 ) -> tuple[Number, Number]:
     """Looks the document's words up among very many children."""
     for word in words:
-        slot = find_child(a, node, word)
+        slot = find_child(a, node, np.int64(word))
         if slot != NONE:
             child = a.pool[slot]
             if child >= 0:
@@ -796,9 +797,9 @@ def filter_lists(a: Arrays, directory: Number, present: Bytes, words: Ints, by_w
         return read_list(a, directory, present, found, ZERO)
     count = ZERO
     for word in words:
-        slot = find_child(a, directory, word)
+        slot = find_child(a, directory, np.int64(word))
         if slot != NONE:
-            count = read_list(a, a.pool[slot], present, found, count)
+            count = read_list(a, np.int64(a.pool[slot]), present, found, count)
     return count
 
 
@@ -829,8 +830,8 @@ def list_words(a: Arrays, directory: Number, words: Ints, formula: Number, by_wo
     """Stores a set of words for SWIN (by its first word) or for the scan."""
     node = np.int64(directory)
     if by_word:
-        slot = find_child(a, directory, words[0])
-        node = new_node(a, words[0], directory) if slot == NONE else np.int64(a.pool[slot])
+        slot = find_child(a, directory, np.int64(words[0]))
+        node = new_node(a, np.int64(words[0]), directory) if slot == NONE else np.int64(a.pool[slot])
     record = 2 + len(words)
     if a.nodes[node, CHILDREN] + record > a.nodes[node, CAPACITY]:
         move_list(a, node, max(record, np.int64(a.nodes[node, CHILDREN]) // 2))
@@ -853,7 +854,7 @@ def list_many(
         start, end = offsets[index], offsets[index + 1]
         if not has_room(a, end - start):
             return index
-        list_words(a, directory, words[start:end], formulas[index], by_word)
+        list_words(a, directory, words[start:end], np.int64(formulas[index]), by_word)
     return len(formulas)
 
 
@@ -866,11 +867,11 @@ def unlist_words(a: Arrays, formula: Number) -> None:
     a.links[formula, NODE] = NONE
     a.nodes[node, REMOVED] += 2 + a.pool[at + 1]
     if a.nodes[node, REMOVED] == a.nodes[node, CHILDREN]:
-        give_block(a, a.nodes[node, BLOCK], a.nodes[node, CAPACITY])
+        give_block(a, np.int64(a.nodes[node, BLOCK]), np.int64(a.nodes[node, CAPACITY]))
         a.nodes[node, BLOCK : REMOVED + 1] = 0
         parent = np.int64(a.nodes[node, PARENT])
         if parent != NONE:
-            remove_child(a, parent, a.nodes[node, WORD])
+            remove_child(a, parent, np.int64(a.nodes[node, WORD]))
             free_node(a, node)
     elif 2 * a.nodes[node, REMOVED] > a.nodes[node, CHILDREN]:
         move_list(a, node, ZERO)

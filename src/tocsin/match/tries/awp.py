@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from tocsin.query.ast import Atom, Equals, Near, Not, Query, Words, conjunction
+from tocsin.query.ast import And, Atom, Equals, Near, Not, Or, Query, Words, conjunction
 from tocsin.query.normal import NUMBERS, Clause, Key, anchors, clauses
 from tocsin.query.semantics import only_words
 from tocsin.text import Analysis, words
@@ -79,10 +79,17 @@ class Conjunction:
 
 def conjunctions(query: Query, analysis: Analysis) -> list[Conjunction]:
     """The query as AWP conjunctions: it holds where one of them does."""
-    split = clauses(query)
+    split = _clauses(query)
     if split is None:
         return _anchored(query, analysis)
     return [one for clause in split for one in _of_clause(clause, analysis)]
+
+
+def _clauses(query: Query) -> tuple[Clause, ...] | None:
+    """The clauses of normal form; most queries are one already."""
+    parts = query.parts if isinstance(query, And) else (query,)
+    atoms = tuple(dict.fromkeys(part for part in parts if not isinstance(part, And | Or | Not)))
+    return (Clause(atoms),) if len(atoms) == len(parts) else clauses(query)
 
 
 def _of_clause(clause: Clause, analysis: Analysis) -> Iterator[Conjunction]:
@@ -109,8 +116,10 @@ def _joined(chosen: Iterable[Way], rest: Query | None) -> Conjunction:
     for way in chosen:
         if isinstance(way, Equality):
             equalities.add(way)
+        elif (old := patterns.get(way.place)) is None:
+            patterns[way.place] = way.pattern
         else:
-            old, new = patterns.get(way.place, Pattern(frozenset())), way.pattern
+            new = way.pattern
             patterns[way.place] = Pattern(old.words | new.words, tuple(dict.fromkeys(old.chains + new.chains)))
     return Conjunction(patterns, frozenset(equalities), rest)
 
@@ -154,6 +163,8 @@ def _number(atom: Words | Equals) -> list[Way]:
 
 def _phrase(name: str | None, analysis: str, text: tuple[str, ...]) -> Way | None:
     """Adjacent words are a chain with exact gaps; a dropped word may be anything."""
+    if len(text) == 1 and text[0]:
+        return Contains((name or "", analysis), Pattern(frozenset(text)))
     wanted = [(offset, word) for offset, word in enumerate(text) if word]
     if not wanted:
         return None
