@@ -115,7 +115,11 @@ def two_cores(registry: Registry, documents: int) -> dict[str, Any]:
         one = pool.submit(_worker, folder, documents, SEED).result()
         both = [pool.submit(_worker, folder, documents, SEED + number) for number in range(2)]
         two = max(task.result() for task in both)
-    return {"one_per_second": round(documents / one), "two_per_second": round(2 * documents / two), "ratio": 2 * one / two}
+    return {
+        "one_per_second": round(documents / one),
+        "two_per_second": round(2 * documents / two),
+        "ratio": 2 * one / two,
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:

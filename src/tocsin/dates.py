@@ -12,9 +12,7 @@ from datetime import date
 SECOND = 1_000_000_000
 DAY = 86_400 * SECOND
 _EPOCH = date(1970, 1, 1).toordinal()
-_SHAPE = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII
-)
+_SHAPE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII)
 
 
 def span(text: str) -> tuple[int, int] | None:

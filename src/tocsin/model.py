@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tocsin.query.ast import Query
+    from tocsin.query.xpath.ast import Path
 
 Value = str | int | float
 """One value of a field. Numbers are compared as float64."""
@@ -30,11 +31,15 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A query with an identity: its owner is told once of each document that matches."""
+    """A query with an identity: its owner is told once of each document that matches.
+
+    It asks for words (`query`), for paths of XML (`path`), or for both, which must then both hold.
+    """
 
     id: str
-    query: Query
+    query: Query | None = None
     text: str = ""
+    path: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,6 +188,42 @@ def test_usage_errors_exit_with_2(write, run) -> None:
     assert run("search", "-d", documents, "p2p", "-k", "0")[0] == 2
 
 
+XML = "<news lang='en'><item><title>Peers</title><price>12</price></item><item><title>Grids</title></item></news>"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_paths_alone_and_beside_words(write, run, engine: str) -> None:
+    documents = write(
+        "docs.jsonl",
+        {"id": "x1", "title": "about peers", "xml": XML},
+        {"id": "x2", "title": "about peers", "xml": "<news><item/></news>"},
+        {"id": "x3", "title": "about peers"},
+    )
+    subscriptions = write(
+        "subs.jsonl",
+        {"id": "path", "xpath": "/news/item[price > 10]/title"},
+        {"id": "both", "query": "peers", "xpath": "//item"},
+        {"id": "neither", "query": "grids", "xpath": "//item"},
+        {"id": "bad", "xpath": "//item/following::x"},
+        {"id": "any", "xpath": "//*[@lang = 'en']"},
+    )
+    status, lines, messages = run("match", "-s", subscriptions, "-d", documents, "--engine", engine, "--explain")
+    assert status == 1
+    assert "following" in messages
+    assert pairs(lines) == [("any", "x1"), ("both", "x1"), ("path", "x1"), ("both", "x2")]
+    assert [line["score"] for line in lines if line["subscription"] == "path"] == [1.0]
+    assert lines[2]["evidence"]["xpath"] == {"path": "/news/item[1]/title", "text": "Peers"}
+
+
+def test_xml_that_is_refused_rejects_its_document_only(write, run) -> None:
+    bomb = '<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>'
+    documents = write("docs.jsonl", {"id": "a", "t": "word", "xml": bomb}, {"id": "b", "t": "word", "xml": "<a/>"})
+    subscriptions = write("subs.jsonl", {"id": "s", "query": "word"}, {"id": "p", "xpath": "/a"})
+    status, lines, messages = run("match", "-s", subscriptions, "-d", documents)
+    assert (status, pairs(lines)) == (1, [("p", "b"), ("s", "b")])
+    assert "docs.jsonl:1" in messages
+
+
 # --- search --------------------------------------------------------------------------------------
 
 
@@ -195,7 +231,7 @@ def test_search_is_best_first_and_complete_unless_cut(write, run) -> None:
     documents = write("docs.jsonl", *DOCUMENTS, {"id": "d0", "title": "peer"})
     status, lines, _ = run("search", "-d", documents, "peer OR peers OR p2p")
     assert status == 0
-    assert [line["document"] for line in lines][0] == "d0"
+    assert lines[0]["document"] == "d0"
     assert {line["document"] for line in lines} == {"d0", "d1", "d2", "d3"}
     assert [line["score"] for line in lines] == sorted((line["score"] for line in lines), reverse=True)
     assert run("search", "-d", documents, "peer OR peers OR p2p", "-k", "2")[1] == lines[:2]
@@ -241,9 +277,10 @@ def test_explain_tells_clauses_registration_and_cost(write, run) -> None:
 def test_explain_with_documents_tells_why_or_what_fails(write, run) -> None:
     documents = write("docs.jsonl", *DOCUMENTS)
     _, (_, d1, d2, d3), _ = run("explain", "--json", "-d", documents, "author:bob AND (peer OR information NEAR/3 p2p)")
-    assert d1["matches"] and d1["clause"].endswith("NOT peer")
-    assert d2["matches"] and d2["atoms"][1]["positions"] == [0]
-    assert not d3["matches"] and d3["failing"] == ["author:bob", "peer"]
+    assert [each["matches"] for each in (d1, d2, d3)] == [True, True, False]
+    assert d1["clause"].endswith("NOT peer")
+    assert d2["atoms"][1]["positions"] == [0]
+    assert d3["failing"] == ["author:bob", "peer"]
 
 
 def test_explain_registers_on_the_rarest_word_of_the_documents(write, run) -> None:

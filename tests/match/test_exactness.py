@@ -13,6 +13,7 @@ import pytest
 from tocsin import Analysis, Document, Knowledge, Statistics, holds
 from tocsin.intake import document_from_object
 from tocsin.match.brute import Brute
+from tocsin.match.engine import Engine
 from tocsin.match.index import IndexEngine
 from tocsin.query import Query, parse_subscription
 from tocsin.sim.workload import random_documents, random_query
@@ -84,7 +85,7 @@ def generated_queries(documents: list[Document], count: int, seed: int) -> list[
 def compare(documents: list[Document], texts: list[str]) -> int:
     analysis = Analysis({"abstract": "english"})
     knowledge = Knowledge(analysis, Statistics.of(documents, analysis))
-    engines = [IndexEngine(analysis), Brute()]
+    engines: list[Engine] = [IndexEngine(analysis), Brute()]
     queries: list[Query] = [parse_subscription(text, analysis) for text in texts]
     for engine in engines:
         for number, query in enumerate(queries):
@@ -94,7 +95,10 @@ def compare(documents: list[Document], texts: list[str]) -> int:
     return sum(map(len, fast))
 
 
-CORPORA = [("acl_papers.jsonl.gz", ("title", "abstract", "authors", "year")), ("elife_papers.jsonl.gz", ("title", "abstract", "authors"))]
+CORPORA = [
+    ("acl_papers.jsonl.gz", ("title", "abstract", "authors", "year")),
+    ("elife_papers.jsonl.gz", ("title", "abstract", "authors")),
+]
 
 
 @pytest.mark.parametrize(("name", "fields"), CORPORA, ids=["acl", "elife"])

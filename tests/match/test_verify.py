@@ -49,7 +49,7 @@ def test_plans_and_requirements_agree_with_the_oracle(seed: int, analysis: Analy
     held = [keys_held(document, analysis) for document in documents]
     numbers: dict[Key, int] = {}
 
-    def exact(atom):  # type: ignore[no-untyped-def]
+    def exact(atom):
         keys = exact_keys(atom, analysis)
         return None if keys is None else tuple(numbers.setdefault(key, len(numbers)) for key in keys)
 

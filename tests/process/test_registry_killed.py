@@ -1,4 +1,4 @@
-"""A process that saves its index is killed (SIGKILL) at random moments: the newest version on the disk is always whole."""
+"""A process that saves its index is killed (SIGKILL) at random moments: the newest version is always whole."""
 
 from __future__ import annotations
 

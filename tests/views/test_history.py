@@ -7,9 +7,9 @@ import random
 import pytest
 
 from tests.views.test_engine import RELATIONS, stream
+from tocsin.errors import EventError
 from tocsin.views.compile import compile_views
 from tocsin.views.engine import Engine
-from tocsin.errors import EventError
 from tocsin.views.events import Decoder
 from tocsin.views.history import History
 from tocsin.views.value import SILENT, UNKNOWN

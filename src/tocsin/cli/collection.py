@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tocsin.cli.console import progress, say
+from tocsin.errors import DocumentError
 from tocsin.files import Input, Rejection, read_documents
 from tocsin.intake import Admission
+from tocsin.markup import read_markup
 from tocsin.model import Document
 from tocsin.query.score import Statistics, word_counts
 from tocsin.settings import DEFAULTS
@@ -75,8 +77,14 @@ class Collection:
 
     def _accepted(self, admission: Admission, tell: bool) -> Iterator[Document]:
         reject = self._tell if tell else _ignore
-        for located in read_documents(self._inputs, DEFAULTS.document, reject, admission=admission):
-            yield located.document
+        for located in read_documents(self._inputs, DEFAULTS.document, reject):
+            try:
+                if located.document.xml is not None:
+                    read_markup(located.document.xml)
+                if admission.admit(located.document):
+                    yield located.document
+            except DocumentError as error:
+                reject(Rejection(located.file, located.line, error.reason))
 
     def _tell(self, rejection: Rejection) -> None:
         self.rejected += 1

@@ -11,13 +11,14 @@ from typing import IO, Any
 
 from tocsin.cli.collection import Collection, documents_argument
 from tocsin.cli.console import line, progress, say, waiting
-from tocsin.errors import SubscriptionError, TocsinError
+from tocsin.errors import TocsinError
 from tocsin.files import Entry, Rejection, read_subscriptions, replacing, rereadable
-from tocsin.match.engines import ENGINES, engine_named, prepare
-from tocsin.match.explain import evidence
+from tocsin.match.engines import ENGINES, engine_named, path_engine_named, prepare
+from tocsin.match.explain import why
 from tocsin.match.matcher import Hit, Matcher
 from tocsin.model import Subscription
 from tocsin.query import parse_subscription
+from tocsin.query.xpath import parse_xpath
 from tocsin.settings import DEFAULTS
 from tocsin.text import Analysis
 
@@ -48,7 +49,8 @@ def run(given: argparse.Namespace) -> int:
             prepare(given.engine, analysis)
         subscriptions, refused = read(given.subscriptions, analysis)
         collection = Collection(inputs, analysis)
-        matcher = Matcher(subscriptions, engine_named(given.engine, analysis), analysis, collection.statistics)
+        engine, paths = engine_named(given.engine, analysis), path_engine_named(given.engine)
+        matcher = Matcher(subscriptions, engine, analysis, collection.statistics, paths)
         hits = matcher.match(progress(collection.documents(), "matching documents"))
         with replacing(given.output) if given.output else nullcontext(sys.stdout) as output:
             matches = write(hits, matcher, output, explain=given.explain)
@@ -79,9 +81,9 @@ def read(path: str, analysis: Analysis) -> tuple[list[Subscription], int]:
 
 
 def _subscription(entry: Entry, analysis: Analysis) -> Subscription:
-    if entry.query is None or entry.xpath is not None:
-        raise SubscriptionError("XPath subscriptions are not built yet: leave the xpath out, or wait for it")
-    return Subscription(entry.id, parse_subscription(entry.query, analysis), entry.query)
+    query = None if entry.query is None else parse_subscription(entry.query, analysis)
+    path = None if entry.xpath is None else parse_xpath(entry.xpath, entry.namespaces)
+    return Subscription(entry.id, query, entry.query or "", path)
 
 
 def write(hits: Iterable[Hit], matcher: Matcher, output: IO[str], explain: bool) -> int:
@@ -94,7 +96,7 @@ def write(hits: Iterable[Hit], matcher: Matcher, output: IO[str], explain: bool)
             "score": hit.score,
         }
         if explain:
-            data["evidence"] = evidence(hit.subscription.query, hit.document, matcher.knowledge_of(hit.subscription))
+            data["evidence"] = why(hit.subscription, hit.document, matcher.knowledge_of(hit.subscription))
         output.write(line(data) + "\n")
         matches += 1
     return matches

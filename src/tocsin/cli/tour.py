@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tocsin.match.engines import engine_named
-from tocsin.match.explain import evidence
+from tocsin.match.explain import why
 from tocsin.match.matcher import Hit, Matcher
 from tocsin.model import Document, Subscription
 from tocsin.query import Statistics, parse_subscription
@@ -80,7 +80,7 @@ def _show(console: Console, hit: Hit, matcher: Matcher) -> None:
 
 def _marked(hit: Hit, matcher: Matcher) -> str:
     """The title, with the words that were found in it in bold."""
-    found = evidence(hit.subscription.query, hit.document, matcher.knowledge_of(hit.subscription))
+    found = why(hit.subscription, hit.document, matcher.knowledge_of(hit.subscription))
     wanted = {word for atom in found["atoms"] if atom.get("field") == "title" for word in atom.get("words", ())}
     title = str(hit.document.fields["title"][0])
     return " ".join(

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tocsin.markup import Markup
 from tocsin.match.engine import Counts
 from tocsin.model import Document
 from tocsin.query.ast import Query
 from tocsin.query.semantics import Knowledge, holds
+from tocsin.query.xpath.ast import Path
+from tocsin.query.xpath.semantics import holds_xpath
 
 
 class Brute:
@@ -37,3 +40,18 @@ class Brute:
             sorted(number for number, query in self._queries.items() if holds(query, document, knowledge))
             for document in documents
         ]
+
+
+class PathBrute:
+    """Every path against every document, by the definition."""
+
+    def __init__(self) -> None:
+        self._paths: dict[int, Path] = {}
+
+    def add(self, number: int, path: Path) -> None:
+        """Registers a path."""
+        self._paths[number] = path
+
+    def match(self, markup: Markup) -> list[int]:
+        """Asks about every path."""
+        return sorted(number for number, path in self._paths.items() if holds_xpath(path, markup))

@@ -11,9 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.markup import Markup
 from tocsin.model import Document
 from tocsin.query.ast import Query
 from tocsin.query.semantics import Knowledge
+from tocsin.query.xpath.ast import Path
 
 
 @dataclass(slots=True)
@@ -46,3 +51,13 @@ class Engine(Protocol):
 
     def match(self, documents: Sequence[Document], knowledge: Knowledge) -> list[list[int]]:
         """For each document the numbers of the queries that hold, ascending."""
+
+
+class PathEngine(Protocol):
+    """An index over XPath queries."""
+
+    def add(self, number: int, path: Path) -> None:
+        """Registers a path under a number that is not in use."""
+
+    def match(self, markup: Markup) -> Sequence[int] | NDArray[np.int64]:
+        """The numbers of the paths that select something, ascending."""

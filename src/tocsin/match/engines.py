@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tocsin.errors import SettingError
-from tocsin.match.brute import Brute
-from tocsin.match.engine import Engine
+from tocsin.match.brute import Brute, PathBrute
+from tocsin.match.engine import Engine, PathEngine
 from tocsin.match.index import IndexEngine
+from tocsin.match.paths import PathIndex
 from tocsin.match.tries import BestFitTrie, PrefixTrie, Swin
 from tocsin.model import Document
 from tocsin.query.parse import parse
@@ -28,6 +29,11 @@ def engine_named(name: str, analysis: Analysis) -> Engine:
     if name == "best-fit-trie":
         return BestFitTrie(analysis)
     raise SettingError(f"unknown engine {name!r}: one of {', '.join(ENGINES)}")
+
+
+def path_engine_named(name: str) -> PathEngine:
+    """What matches the paths beside the engine of this name: the shared automaton, or every path by itself."""
+    return PathBrute() if name == "brute" else PathIndex()
 
 
 def prepare(name: str, analysis: Analysis) -> None:

@@ -9,15 +9,26 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from tocsin.model import Document
+from tocsin.markup import read_markup
+from tocsin.model import Document, Subscription
 from tocsin.query.ast import And, Atom, Equals, Exists, In, Near, Not, Or, Prefix, Query, Range, Similar, Words, atoms
 from tocsin.query.normal import Clause, clauses, inward
 from tocsin.query.score import score_parts, similarity
 from tocsin.query.semantics import Knowledge, has_phrase, holds, is_number, only_words, within
 from tocsin.query.show import show
+from tocsin.query.xpath.semantics import evidence_xpath
 from tocsin.text import Analysis, fold, value_key, values_of, words
 
 Evidence = dict[str, Any]
+
+
+def why(subscription: Subscription, document: Document, knowledge: Knowledge) -> Evidence:
+    """Why a subscription's words and path hold."""
+    found = {} if subscription.query is None else evidence(subscription.query, document, knowledge)
+    if subscription.path is not None and document.xml is not None:
+        selected = evidence_xpath(subscription.path, read_markup(document.xml))
+        found["xpath"] = None if selected is None else {"path": selected[0], "text": selected[1]}
+    return found
 
 
 def evidence(query: Query, document: Document, knowledge: Knowledge) -> Evidence:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from tocsin.match.engine import Counts, Engine
+from tocsin.markup import read_markup
+from tocsin.match.brute import PathBrute
+from tocsin.match.engine import Counts, Engine, PathEngine
 from tocsin.match.nested import NestedSubscriptions
 from tocsin.model import Document, Match, Subscription
-from tocsin.query.ast import nested
+from tocsin.query.ast import Query, nested
 from tocsin.query.score import Statistics, Vector, cosine, document_vector, query_vector
 from tocsin.query.semantics import Knowledge
 from tocsin.text import Analysis
@@ -40,24 +42,41 @@ class Matcher:
     """Holds the subscriptions and tells which documents match them."""
 
     def __init__(
-        self, subscriptions: Iterable[Subscription], engine: Engine, analysis: Analysis, statistics: Statistics
+        self,
+        subscriptions: Iterable[Subscription],
+        engine: Engine,
+        analysis: Analysis,
+        statistics: Statistics,
+        paths: PathEngine | None = None,
     ) -> None:
         self.subscriptions = sorted(subscriptions, key=lambda subscription: subscription.id)
         self._engine = engine
         self._analysis = analysis
         self._statistics = statistics
-        queries = {number: subscription.query for number, subscription in enumerate(self.subscriptions)}
-        with_sets = {number: query for number, query in queries.items() if any(nested(query))}
-        for number in queries.keys() - with_sets.keys():
-            engine.add(number, queries[number])
-        self._nested = NestedSubscriptions(with_sets, analysis, statistics) if with_sets else None
         self._knowledge = Knowledge(analysis, statistics)
+        self._paths = PathBrute() if paths is None else paths
+        self._with_path = {n for n, subscription in enumerate(self.subscriptions) if subscription.path is not None}
+        self._path_only = {n for n in self._with_path if self.subscriptions[n].query is None}
+        self._nested = self._register()
         self._document_vector = lru_cache(maxsize=4096)(self._vector_of_document)
         self._query_vector = lru_cache(maxsize=None)(self._vector_of_query)
 
+    def _register(self) -> NestedSubscriptions | None:
+        with_sets: dict[int, Query] = {}
+        for number, subscription in enumerate(self.subscriptions):
+            if subscription.path is not None:
+                self._paths.add(number, subscription.path)
+            if subscription.query is not None:
+                if any(nested(subscription.query)):
+                    with_sets[number] = subscription.query
+                else:
+                    self._engine.add(number, subscription.query)
+        return NestedSubscriptions(with_sets, self._analysis, self._statistics) if with_sets else None
+
     def knowledge_of(self, subscription: Subscription) -> Knowledge:
         """What this subscription's truth depends on now."""
-        return self._nested.knowledge if self._nested and any(nested(subscription.query)) else self._knowledge
+        has_sets = subscription.query is not None and any(nested(subscription.query))
+        return self._nested.knowledge if self._nested and has_sets else self._knowledge
 
     @property
     def counts(self) -> Counts:
@@ -75,11 +94,28 @@ class Matcher:
             found = [(number, document) for number in numbers]
             if self._nested is not None:
                 found += self._nested.arrive(document)
-                found.sort(key=lambda pair: pair[0])
+            if self._with_path:
+                found = self._where_paths_hold(found, document)
+            found.sort(key=lambda pair: pair[0])
             for number, matching in found:
                 yield Hit(self.subscriptions[number], matching, document, self._score(number, matching))
 
+    def _where_paths_hold(self, found: list[tuple[int, Document]], new: Document) -> list[tuple[int, Document]]:
+        """Keeps what has no path or whose path holds too, and adds what asks for a path only."""
+        held = self._paths_held(new)
+        kept = []
+        for number, document in found:
+            here = held if document is new or number not in self._with_path else self._paths_held(document)
+            if number not in self._with_path or number in here:
+                kept.append((number, document))
+        return kept + [(number, new) for number in held & self._path_only]
+
+    def _paths_held(self, document: Document) -> set[int]:
+        return set() if document.xml is None else set(map(int, self._paths.match(read_markup(document.xml))))
+
     def _score(self, number: int, document: Document) -> float:
+        if number in self._path_only:
+            return 1.0
         vector = self._query_vector(number)
         return cosine(self._document_vector(_ById(document)), vector) if vector.weights else 0.0
 
@@ -87,7 +123,8 @@ class Matcher:
         return document_vector(document.document, self._analysis, self._statistics)
 
     def _vector_of_query(self, number: int) -> Vector:
-        return query_vector(self.subscriptions[number].query, self._analysis, self._statistics)
+        query = self.subscriptions[number].query
+        return query_vector(query, self._analysis, self._statistics) if query is not None else Vector({}, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,6 +19,7 @@ import numpy as np
 from tocsin.errors import SettingError
 from tocsin.match import awp_kernels as kernels
 from tocsin.match.awp_kernels import Bytes, Ints, Longs, Shorts
+from tocsin.match.engine import Counts
 from tocsin.match.tries.arrange import arranged
 from tocsin.match.tries.awp import Conjunction, Equality, Pattern, Place, conjunctions
 from tocsin.match.tries.flat import START, Forest, Lists, Store, longer
@@ -76,6 +77,7 @@ class AwpEngine:
         self._reorganise_after = reorganise_after
         self._changes = 0
         self._queries: dict[int, Query] = {}
+        self.counts = Counts()
         self._clear()
 
     def _clear(self) -> None:
@@ -197,6 +199,7 @@ class AwpEngine:
                 self._index(number, query)
         self._present = longer(self._present, self._vocabulary.end)
         self._rows = longer(self._rows, self._vocabulary.end)
+        self.counts.documents += len(documents)
         return [self._match(document, knowledge) for document in documents]
 
     def _match(self, document: Document, knowledge: Knowledge) -> list[int]:
@@ -205,12 +208,18 @@ class AwpEngine:
         found = set(self._query_of[complete[~asked]].tolist())
         for conjunction in complete[asked].tolist():
             number = int(self._query_of[conjunction])
+            self._try(number)
             if number not in found and holds(self._rests[conjunction], document, knowledge):
                 found.add(number)
         for number, rests in self._every.items():
+            self._try(number)
             if number not in found and any(holds(rest, document, knowledge) for rest in rests):
                 found.add(number)
         return sorted(found)
+
+    def _try(self, number: int) -> None:
+        self.counts.candidates += 1
+        self.counts.tried[number] += 1
 
     def _satisfied(self, document: Document) -> list[Ints]:
         """The atomic formulas that the document satisfies: equalities and word patterns."""
