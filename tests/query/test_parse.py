@@ -742,3 +742,10 @@ def test_a_subscription_that_would_cost_too_much_is_refused():
         parse_subscription(text)
     with pytest.raises(QueryTooCostly):
         parse_subscription("a b c", limits=QueryLimits(query_cost_max=2))
+
+
+def test_a_forgotten_colon_after_in_is_named():
+    with pytest.raises(QueryError, match=r"author:IN:\(") as refused:
+        parse("author:IN(Bob)")
+    assert refused.value.position == len("author:IN")
+    assert parse("author:IN (Bob)") == parse("author:IN AND Bob")

@@ -129,7 +129,7 @@ def _document_lines(about: Evidence) -> Iterator[str]:
 def _place(atom: dict[str, Any]) -> str:
     if "positions" in atom:
         where = ", ".join(f"{word}@{position}" for word, position in zip(atom["words"], atom["positions"], strict=True))
-        between = f", {atom['between']} words between" if "between" in atom else ""
+        between = f", {' and '.join(map(str, atom['between']))} words between" if "between" in atom else ""
         return f"in {atom['field']}: {where}{between}"
     if "cosine" in atom:
         return f"in {atom['field']}: cosine {atom['cosine']:.4f}, at least {atom['threshold']} wanted"

@@ -6,7 +6,7 @@ A node is a row of `nodes`. Only a leaf has a Remainder and only an inner node h
 four cells: up to four words, or where in `pool` the words or the children are. A block of children holds
 their words, then their nodes; more than SMALL children are a hash table, so a root with a hundred thousand
 children is found through in one step, and is still read from front to back when a document comes by.
-A node's only query stands in the node itself; several are a list through `links`. A leaf with one query
+A node's only query stands in the node itself; several stand together in a block. A leaf with one query
 and no Remainder, which most sets of a large store come to, is a *twig*: it is no row at all, the entry among
 its parent's children names its query (as ~formula).
 
@@ -31,17 +31,15 @@ Bytes = npt.NDArray[np.uint8]
 WORD, PARENT, HEAD, REST_SIZE, REST = range(5)  # columns of nodes; from REST on: the words of a Remainder,
 BLOCK, CHILDREN, CAPACITY = range(4, 7)  # or where in the pool they are, or the children; of a list also:
 REMOVED = 7  # how much of it is no longer wanted
-NODE, NEXT, PREVIOUS = range(3)  # columns of links: a formula's node and its neighbours there; of a twig:
-PARENT_NODE, IS_TWIG, TWIG_WORD = range(3)  # the parent, TWIG, its word
+NODE, PLACE, TWIG_WORD = range(3)  # columns of links: a formula's node, and its place among the node's queries;
+TWIG = np.int64(-2)  # in place of a place: it is a twig of the node, with this word
 NODES_USED, NODES_FREE, NODES, TWIGS, POOL_USED, POOL_FREE, LARGEST = range(7)  # of state
 CHOSEN, SHARED = range(7, 9)  # of state: what a choice returns
-PLACE = 1  # column of links: where in its list a formula stands
 STATE_SIZE = 9
 
 NONE = np.int64(-1)  # typed: Numba compiles a function once more for each literal that it is called with
 ZERO = np.int64(0)
-TWIG = -2
-SEVERAL = -2  # a HEAD of SEVERAL - f: formula f is the first of several
+SEVERAL = np.int64(-2)  # a HEAD of SEVERAL - b: several queries, in block b after their number and the room for them
 INLINE = 4  # words of a Remainder that stand in the node
 SMALL = 8  # children that are found by looking at each
 EXACT = 16  # blocks up to this size are as long as asked for, larger ones a power of two
@@ -265,39 +263,56 @@ def free_node(a: Arrays, node: Number) -> None:
     a.state[NODES] -= 1
 
 
-@part
-def first_query(a: Arrays, node: Number) -> Number:
-    """The node's only query, or the first of several, or NONE."""
-    head = np.int64(a.nodes[node, HEAD])
-    return head if head >= NONE else SEVERAL - head
-
-
 @kernel
 def attach(a: Arrays, node: Number, formula: Number) -> None:
     """Puts the formula among the node's queries."""
-    head = first_query(a, node)
+    head = np.int64(a.nodes[node, HEAD])
+    place = ZERO
+    if head == NONE:
+        a.nodes[node, HEAD] = formula
+    elif head >= 0:
+        place = np.int64(1)
+        block = take_block(a, np.int64(4))
+        a.pool[block : block + 4] = 2
+        a.pool[block + 2] = head
+        a.pool[block + 3] = formula
+        a.nodes[node, HEAD] = SEVERAL - block
+    else:
+        block = SEVERAL - head
+        place, room = np.int64(a.pool[block]), np.int64(a.pool[block + 1])
+        if place == room:
+            wider = take_block(a, 2 + 2 * room)
+            a.pool[wider : wider + 2 + room] = a.pool[block : block + 2 + room]
+            a.pool[wider + 1] = 2 * room
+            give_block(a, block, 2 + room)
+            block = wider
+            a.nodes[node, HEAD] = SEVERAL - block
+        a.pool[block] = place + 1
+        a.pool[block + 2 + place] = formula
     a.links[formula, NODE] = node
-    a.links[formula, NEXT] = head
-    a.links[formula, PREVIOUS] = NONE
-    if head != NONE:
-        a.links[head, PREVIOUS] = formula
-    a.nodes[node, HEAD] = formula if head == NONE else SEVERAL - formula
+    a.links[formula, PLACE] = place
 
 
 @kernel
 def detach(a: Arrays, formula: Number) -> Number:
     """Takes the formula from its node's queries; returns the node."""
-    node = np.int64(a.links[formula, NODE])
-    after = np.int64(a.links[formula, NEXT])
-    before = np.int64(a.links[formula, PREVIOUS])
-    if after != NONE:
-        a.links[after, PREVIOUS] = before
-    if before != NONE:
-        a.links[before, NEXT] = after
-    first = first_query(a, node) if before != NONE else after
-    alone = first == NONE or a.links[first, NEXT] == NONE
-    a.nodes[node, HEAD] = first if alone else SEVERAL - first
+    node, place = np.int64(a.links[formula, NODE]), np.int64(a.links[formula, PLACE])
     a.links[formula, NODE] = NONE
+    head = np.int64(a.nodes[node, HEAD])
+    if head >= 0:
+        a.nodes[node, HEAD] = NONE
+        return node
+    block = SEVERAL - head
+    count = np.int64(a.pool[block]) - 1
+    last = np.int64(a.pool[block + 2 + count])
+    a.pool[block] = count
+    a.pool[block + 2 + place] = last
+    a.links[last, PLACE] = place
+    if count == 1:
+        only = np.int64(a.pool[block + 2])
+        a.nodes[node, HEAD] = only
+        a.links[only, PLACE] = 0
+        give_block(a, block, 2 + np.int64(a.pool[block + 1]))
     return node
 
 
@@ -307,8 +322,8 @@ def detach(a: Arrays, formula: Number) -> Number:
 @part
 def put_twig(a: Arrays, parent: Number, word: Number, formula: Number) -> None:
     """The formula becomes a twig; the parent names it already, or will."""
-    a.links[formula, PARENT_NODE] = parent
-    a.links[formula, IS_TWIG] = TWIG
+    a.links[formula, NODE] = parent
+    a.links[formula, PLACE] = TWIG
     a.links[formula, TWIG_WORD] = word
     a.state[TWIGS] += 1
 
@@ -316,7 +331,7 @@ def put_twig(a: Arrays, parent: Number, word: Number, formula: Number) -> None:
 @kernel
 def sprout(a: Arrays, formula: Number) -> Number:
     """Makes a node of a twig."""
-    parent, word = np.int64(a.links[formula, PARENT_NODE]), np.int64(a.links[formula, TWIG_WORD])
+    parent, word = np.int64(a.links[formula, NODE]), np.int64(a.links[formula, TWIG_WORD])
     a.state[TWIGS] -= 1
     node = new_node(a, word, NONE)
     a.nodes[node, PARENT] = parent
@@ -609,8 +624,8 @@ def insert_many(
 @kernel
 def remove_words(a: Arrays, formula: Number) -> None:
     """Takes the formula's set away, and every node that only it needed."""
-    if a.links[formula, IS_TWIG] == TWIG:
-        node = np.int64(a.links[formula, PARENT_NODE])
+    if a.links[formula, PLACE] == TWIG:
+        node = np.int64(a.links[formula, NODE])
         remove_child(a, node, np.int64(a.links[formula, TWIG_WORD]))
         a.state[TWIGS] -= 1
         a.links[formula, NODE] = NONE
@@ -755,16 +770,15 @@ def filter_tries(a: Arrays, directory: Number, present: Bytes, words: Ints, queu
             tail, count = probe_children(a, node, words, queue, tail, found, count)
         else:
             tail, count = scan_children(a, node, present, queue, tail, found, count)
-        formula = np.int64(a.nodes[node, HEAD])
-        if formula >= 0:
-            found[count] = formula
+        query = np.int64(a.nodes[node, HEAD])
+        if query >= 0:
+            found[count] = query
             count += 1
-            continue
-        formula = first_query(a, node)
-        while formula != NONE:
-            found[count] = formula
-            count += 1
-            formula = np.int64(a.links[formula, NEXT])
+        elif query != NONE:
+            block = SEVERAL - query
+            for index in range(block + 2, block + 2 + a.pool[block]):
+                found[count] = a.pool[index]
+                count += 1
     return count
 
 
@@ -885,7 +899,7 @@ def measure_sets(a: Arrays, formulas: Ints, sizes: Longs, directories: Ints) -> 
     """How many words each formula's set has, and in which word directory it is."""
     for index in range(len(formulas)):
         node = np.int64(a.links[formulas[index], NODE])
-        twig = a.links[formulas[index], IS_TWIG] == TWIG
+        twig = a.links[formulas[index], PLACE] == TWIG
         sizes[index] = 1 if twig else a.nodes[node, REST_SIZE]
         while a.nodes[node, PARENT] != NONE:
             sizes[index] += 1
@@ -899,7 +913,7 @@ def read_sets(a: Arrays, formulas: Ints, offsets: Longs, words: Ints) -> None:
     for index in range(len(formulas)):
         formula, end = formulas[index], offsets[index + 1]
         node = np.int64(a.links[formula, NODE])
-        if a.links[formula, IS_TWIG] == TWIG:
+        if a.links[formula, PLACE] == TWIG:
             end -= 1
             words[end] = a.links[formula, TWIG_WORD]
         else:

@@ -425,6 +425,8 @@ class _Parser:
             self.fail("a field name is followed by one ':'; quote the text if it holds one", here)
         if self.take(_IN):
             return self.nested(field, here)
+        if self.text.startswith("IN(", here):
+            self.fail(f"a nested query has a ':' after IN: {field}:IN:(…)", here + 2)
         if self.peek("-!"):
             term = _TERM.match(self.text, here)
             if term is None or not NUMBER.fullmatch(term.group()):

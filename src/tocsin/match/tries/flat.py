@@ -206,11 +206,13 @@ class Forest(Store):
         size, block = self._arrays.nodes[node, kernels.REST_SIZE : kernels.REST + 1].tolist()
         return tuple(int(kernels.rest_word(self._arrays, node, block, size, index)) for index in range(size))
 
-    def _queries(self, node: int) -> Iterator[int]:
-        formula = int(kernels.first_query(self._arrays, node))
-        while formula != kernels.NONE:
-            yield formula
-            formula = int(self._arrays.links[formula, kernels.NEXT])
+    def _queries(self, node: int) -> list[int]:
+        head = int(self._arrays.nodes[node, kernels.HEAD])
+        if head >= kernels.NONE:
+            return [head] if head >= 0 else []
+        block = int(kernels.SEVERAL) - head
+        several: list[int] = self._arrays.pool[block + 2 : block + 2 + self._arrays.pool[block]].tolist()
+        return several
 
 
 class Lists(Store):
