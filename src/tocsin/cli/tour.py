@@ -94,8 +94,9 @@ def _summary(hits: list[Hit], documents: list[Document]) -> Table:
     table.add_column("year")
     table.add_column("papers", justify="right")
     table.add_column("matches", justify="right")
+    table.add_column("")
     arrived = Counter((document.time or "")[:4] for document in documents)
     matched = Counter((hit.cause.time or "")[:4] for hit in hits)
     for year, number in sorted(arrived.items()):
-        table.add_row(year, f"{number:,}", f"{matched[year]:,}  [cyan]{'▇' * (matched[year] // 10)}[/]")
+        table.add_row(year, f"{number:,}", f"{matched[year]:,}", f"[cyan]{'▇' * (matched[year] // 5)}[/]")
     return table
