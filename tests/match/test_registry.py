@@ -180,3 +180,25 @@ def test_registration_moves_to_the_rarest_word_when_frequencies_drift() -> None:
     assert index.work() <= 40_000
     assert not index.reorganise_if_drifted()
     assert len(matches(registry, text("alpha beta w3"))) == len([n for n in range(40_000) if n % 7 == 3])
+
+
+def test_segments_are_merged_while_matching_goes_on() -> None:
+    registry, documents = Registry(), text("common w3", "common w4 v1")
+    expected: set[tuple[int, str]] = set()
+    for turn in range(8):
+        entries = [
+            (f"{turn}-{n}", f"common w{n % 50} v{n % 3}" if n % 2 else f"common w{n % 50}") for n in range(33_000)
+        ]
+        registry.add_many(entries)
+        if turn == 5:
+            registry.remove("0-4")
+        expected |= {
+            (place, id)
+            for id, query in entries
+            for place, document in enumerate(documents)
+            if set(query.split()) <= set(str(document.fields["t"][0]).split())
+        }
+        assert matches(registry, documents) == expected - ({(1, "0-4")} if turn >= 5 else set())
+    registry.index.settle()
+    assert len(registry.index.clauses.segments) <= 3
+    assert matches(registry, documents) == expected - {(1, "0-4")}

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,8 +44,14 @@ DRIFT = 2.0  # so many times the work per document that a fresh order would need
 DOCUMENTS_BEFORE_DRIFT = 1_000  # frequencies of fewer documents say little (SmartSeer bootstraps with 100)
 
 
+@cache
+def _merger() -> ThreadPoolExecutor:
+    """One thread that merges for all indexes of the process; kernels let the others run meanwhile."""
+    return ThreadPoolExecutor(1, "tocsin-merge")
+
+
 class QueryIndex:
-    """Queries by owner. One thread changes it; matching is for one thread at a time, `reader` for more."""
+    """Queries by owner. One thread changes and matches; segments are merged by another."""
 
     def __init__(self, analysis: Analysis, interner: Interner | None = None, clauses: Clauses | None = None) -> None:
         self.analysis = analysis
@@ -57,6 +65,7 @@ class QueryIndex:
         self._planner = Planner(analysis, self._exact)
         self._frequency = np.zeros(1024, np.uint32)
         self._work_when_organised = 0.0
+        self._merging: tuple[tuple[Segment, ...], Future[Segment]] | None = None
         self._marks, self._scratch = Marks(), Scratch()
         self._marker = Marker(self.interner)
 
@@ -116,8 +125,27 @@ class QueryIndex:
             self._tidy()
 
     def _tidy(self) -> None:
-        if self.clauses.tidy(self.frequency()):
-            self._work_when_organised = self.work()
+        """Seals a full delta; segments that should be one are merged by another thread, and swapped in when done."""
+        self.clauses.seal(self.frequency())
+        self._swap_in_merged()
+        crowded = self.clauses.crowded()
+        if crowded and self._merging is None:
+            dead, frequency = self.clauses.snapshot().dead, self.frequency().copy()
+            self._merging = crowded, _merger().submit(merge, crowded, dead, frequency)
+
+    def _swap_in_merged(self) -> None:
+        if self._merging is not None and self._merging[1].done():
+            merged, task = self._merging
+            self._merging = None
+            if self.clauses.replace(merged, task.result()):
+                self._work_when_organised = self.work()
+
+    def settle(self) -> None:
+        """Waits until nothing is left to merge."""
+        self._tidy()
+        while self._merging is not None:
+            self._merging[1].result()
+            self._tidy()
 
     # --- keeping -------------------------------------------------------------------------------
 
@@ -140,7 +168,7 @@ class QueryIndex:
             dead = self.clauses.snapshot().dead
             sealed = self.clauses.delta.seal(dead, self.frequency())
             self.clauses = Clauses([*self.clauses.segments, sealed], dead)
-            self._tidy()
+        self.settle()
         return self.clauses.segments
 
     def about(self) -> dict[str, Any]:
@@ -195,6 +223,7 @@ class QueryIndex:
         dead = self.clauses.snapshot().dead
         living = [*self.clauses.segments, self.clauses.delta.seal(dead, self.frequency())]
         self.clauses = Clauses([merge(living, dead, self.frequency())], dead)
+        self._merging = None
         self._work_when_organised = self.work()
 
     def reorganise_if_drifted(self) -> bool:
@@ -212,6 +241,7 @@ class QueryIndex:
         """(owner, index of the document) for every match, by document, then by owner."""
         owners: list[U32] = []
         places: list[npt.NDArray[np.int64]] = []
+        self._swap_in_merged()
         snapshot = self.clauses.snapshot()
         for start in range(0, len(documents), DOCUMENTS_MAX):
             batch = documents[start : start + DOCUMENTS_MAX]

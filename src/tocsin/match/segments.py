@@ -367,15 +367,31 @@ class Clauses:
 
     def tidy(self, frequency: U32) -> bool:
         """Seal a full delta and merge what is due; did anything change? Takes up to a second per three million."""
-        changed = self.delta.count >= SEALED_AT
-        if changed:
-            self.segments = (*self.segments, self.delta.seal(self._dead, frequency))
-            self.delta = Delta(self.delta.keys)
+        changed = self.seal(frequency)
+        if crowded := self.crowded():
+            self.replace(crowded, merge(crowded, self._dead, frequency))
+        return changed or bool(crowded)
+
+    def seal(self, frequency: U32) -> bool:
+        """Make a segment of a full delta, in milliseconds; was it full?"""
+        if self.delta.count < SEALED_AT:
+            return False
+        self.segments = (*self.segments, self.delta.seal(self._dead, frequency))
+        self.delta = Delta(self.delta.keys)
+        return True
+
+    def crowded(self) -> tuple[Segment, ...]:
+        """The segments that should be merged into one, if there are any."""
         begin = due([segment.clauses for segment in self.segments])
-        if begin < len(self.segments) - 1:
-            self.segments = (*self.segments[:begin], merge(self.segments[begin:], self._dead, frequency))
-            changed = True
-        return changed
+        return self.segments[begin:] if begin < len(self.segments) - 1 else ()
+
+    def replace(self, merged: tuple[Segment, ...], by: Segment) -> bool:
+        """Put a segment into the place of those it was merged from; False if they are no longer here."""
+        for begin in range(len(self.segments) - len(merged) + 1):
+            if all(a is b for a, b in zip(self.segments[begin:], merged, strict=False)):
+                self.segments = (*self.segments[:begin], by, *self.segments[begin + len(merged) :])
+                return True
+        return False
 
 
 def merge(segments: Sequence[Segment], dead: U64, frequency: U32) -> Segment:

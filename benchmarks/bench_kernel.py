@@ -1,6 +1,6 @@
 """How fast are the kernels? From UTF-8 text to (entry, mask of 64 documents), beside a scan without an index.
 
-    PYTHONPATH=src python benchmarks/kernel.py --sizes 100000 1000000 3000000
+    PYTHONPATH=src python benchmarks/bench_kernel.py --sizes 100000 1000000 3000000
 
 Prints one JSON object. Queries and documents are those of `workload_text`: user-like queries of 2 to 4 words, the
 match-dense set of 5 ± 1.5 words, documents of 200 distinct words and of 2,000 distinct in 6,900 words. Keys are chosen
