@@ -44,10 +44,10 @@ def exponents(points: list[dict[str, Any]]) -> list[float]:
 
 
 def plot(points: list[dict[str, Any]], path: Path) -> None:
-    import matplotlib  # noqa: PLC0415 (only who wants the picture needs it)
+    import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot  # noqa: PLC0415
+    from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4.2))
     queries = [point["queries"] for point in points]
