@@ -41,6 +41,8 @@ test: $(INSTALLED) ## the tests, without the slow ones
 
 test-slow: $(INSTALLED) ## the slow tests: fuzzing, whole corpora, volume
 	@$(BIN)/python -m pytest -q -m slow --hypothesis-profile=thorough
+	@echo "The kernels' definitions, without compiling them"
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/match
 
 check: $(INSTALLED) ## style, types, import order, generated pages
 	@echo "ruff: style";            $(BIN)/ruff check --quiet $(PYTHON_FILES)

@@ -49,8 +49,8 @@ class Kept:
     """A conjunction as it is kept: its formulas by number."""
 
     number: int
-    patterns: dict[Place, int]
-    equalities: dict[Equality, int]
+    patterns: tuple[tuple[Place, int], ...]
+    equalities: tuple[tuple[Equality, int], ...]
 
 
 class AwpEngine:
@@ -136,9 +136,9 @@ class AwpEngine:
         self._has_rest[index] = conjunction.rest is not None
         if conjunction.rest is not None:
             self._rests[index] = conjunction.rest
-        patterns = {place: self._put(index, place, pattern) for place, pattern in conjunction.patterns.items()}
-        equalities = {key: self._formula(index) for key in conjunction.equalities}
-        for key, formula in equalities.items():
+        patterns = tuple((place, self._put(index, place, found)) for place, found in conjunction.patterns.items())
+        equalities = tuple((key, self._formula(index)) for key in conjunction.equalities)
+        for key, formula in equalities:
             self._equalities[key][formula] = None
         return Kept(index, patterns, equalities)
 
@@ -168,7 +168,7 @@ class AwpEngine:
         return frequency if self._order == RAREST else -frequency, word
 
     def _forget(self, kept: Kept) -> None:
-        for place, formula in kept.patterns.items():
+        for place, formula in kept.patterns:
             directory = self._fields[place]
             _, words, _ = self._store.sets(np.array([formula], np.int32))
             self._store.remove(formula)
@@ -180,7 +180,7 @@ class AwpEngine:
             if not directory.formulas:
                 self._store.close(directory.number)
                 del self._fields[place]
-        for key, formula in kept.equalities.items():
+        for key, formula in kept.equalities:
             del self._equalities[key][formula]
             if not self._equalities[key]:
                 del self._equalities[key]
@@ -275,7 +275,7 @@ class AwpEngine:
         moved = {place: fresh.open() for place in self._fields}
         by_place: dict[Place, list[int]] = {place: [] for place in self._fields}
         for kept in (kept for every in self._kept.values() for kept in every):
-            for place, formula in kept.patterns.items():
+            for place, formula in kept.patterns:
                 by_place[place].append(formula)
         for place, formulas in by_place.items():
             numbers = np.array(formulas, np.int32)
@@ -302,8 +302,11 @@ class AwpEngine:
 
     @property
     def bytes(self) -> int:
-        """Memory of the word sets and the proximity array."""
-        return self._store.bytes + self._proximity.bytes
+        """Memory of the index: word sets, proximity array, and what is counted; the queries are not in it."""
+        of_formulas = self._formulas.used * (self._conjunction_of.itemsize + self._proximity.at.itemsize)
+        counted = (self._query_of, self._total, self._count, self._has_rest)
+        of_conjunctions = self._conjunctions.used * sum(array.itemsize for array in counted)
+        return self._store.bytes + self._proximity.bytes + of_formulas + of_conjunctions
 
 
 class Sequential(AwpEngine):

@@ -29,6 +29,11 @@ class Numbers:
         """The number may be used again."""
         self._free.append(number)
 
+    @property
+    def used(self) -> int:
+        """How many are in use (if they begin at 0)."""
+        return self.end - len(self._free)
+
 
 class Vocabulary:
     """The words of all queries; 0 is a word that no query has."""
