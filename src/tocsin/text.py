@@ -18,7 +18,6 @@ import Stemmer
 from tocsin.errors import SettingError
 from tocsin.model import Document, Value
 
-SHORT, LONG = 256, 16_384  # characters
 STANDARD, ENGLISH, KEYWORD = "standard", "english", "keyword"
 ANALYSES = (STANDARD, ENGLISH, KEYWORD)
 
@@ -71,9 +70,10 @@ def _stem(word: str) -> str:
 
 def words(text: str, analysis: str = STANDARD) -> tuple[str, ...]:
     """The words of one value, by position; "" where the analysis dropped a word."""
-    if len(text) <= SHORT:
-        return _short_words(text, analysis)
-    return _long_words(text, analysis) if len(text) <= LONG else _words(text, analysis)
+    for longest, remembered in _REMEMBERED:
+        if len(text) <= longest:
+            return remembered(text, analysis)
+    return _words(text, analysis)
 
 
 def _words(text: str, analysis: str) -> tuple[str, ...]:
@@ -83,9 +83,10 @@ def _words(text: str, analysis: str) -> tuple[str, ...]:
     return tuple(map(_stem, found)) if analysis == ENGLISH else tuple(found)
 
 
-# Many queries ask about the same document in turn: the words of its texts are remembered, those of few long ones.
-_short_words = lru_cache(maxsize=4_096)(_words)
-_long_words = lru_cache(maxsize=16)(_words)
+# Many queries ask about the same document in turn, so the words of the last texts are remembered: the longer, the fewer.
+_REMEMBERED = [
+    (characters, lru_cache(maxsize=texts)(_words)) for characters, texts in ((256, 4_096), (16_384, 16), (262_144, 4))
+]
 
 
 def has_words(text: str, analysis: str) -> bool:
