@@ -83,7 +83,7 @@ def _words(text: str, analysis: str) -> tuple[str, ...]:
     return tuple(map(_stem, found)) if analysis == ENGLISH else tuple(found)
 
 
-# Many queries ask about the same document in turn, so the words of the last texts are remembered: the longer, the fewer.
+# Many queries ask about one document in turn, so the words of the last texts are remembered: the longer, the fewer.
 _REMEMBERED = [
     (characters, lru_cache(maxsize=texts)(_words)) for characters, texts in ((256, 4_096), (16_384, 16), (262_144, 4))
 ]
