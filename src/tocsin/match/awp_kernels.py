@@ -152,10 +152,14 @@ def count_formulas(found: Ints, clause_of: Ints, total: Shorts, counts: Shorts, 
     size = 0
     for formula in found:
         clause = np.int64(clause_of[formula])
-        counts[clause] += 1
-        if counts[clause] == total[clause]:
-            complete[size] = clause
-            size += 1
+        if total[clause] > 1:
+            counts[clause] += 1
+            if counts[clause] != total[clause]:
+                continue
+        complete[size] = clause
+        size += 1
     for formula in found:
-        counts[clause_of[formula]] = 0
+        clause = np.int64(clause_of[formula])
+        if total[clause] > 1:
+            counts[clause] = 0
     return size

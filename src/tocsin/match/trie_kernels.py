@@ -486,7 +486,7 @@ def best_fit(a: Arrays, directory: Number, words: Ints) -> None:
             break
         if reached > best_overlap or (reached == best_overlap and depth + 1 > best_depth):
             best, best_overlap, best_depth, best_shared = child, reached, depth + 1, shared
-        if child >= 0 and size == 0:
+        if child >= 0 and child_count(a, child) > 0:
             depth += 1
             a.stack[depth] = child
             a.turns[depth] = 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 import numpy as np
 
@@ -205,21 +206,21 @@ class AwpEngine:
     def _match(self, document: Document, knowledge: Knowledge) -> list[int]:
         complete = self._complete(self._satisfied(document))
         asked = self._has_rest[complete] != 0
-        found = set(self._query_of[complete[~asked]].tolist())
-        for conjunction in complete[asked].tolist():
-            number = int(self._query_of[conjunction])
-            self._try(number)
-            if number not in found and holds(self._rests[conjunction], document, knowledge):
-                found.add(number)
-        for number, rests in self._every.items():
-            self._try(number)
-            if number not in found and any(holds(rest, document, knowledge) for rest in rests):
-                found.add(number)
-        return sorted(found)
+        found: list[int] = np.unique(self._query_of[complete[~asked]]).tolist()
+        more = self._ask(complete[asked].tolist(), frozenset(found), document, knowledge)
+        return sorted([*found, *more]) if more else found
 
-    def _try(self, number: int) -> None:
-        self.counts.candidates += 1
-        self.counts.tried[number] += 1
+    def _ask(
+        self, conjunctions: list[int], found: frozenset[int], document: Document, knowledge: Knowledge
+    ) -> set[int]:
+        """Which other queries hold, by the rest of these conjunctions, or because they see every document."""
+        more: set[int] = set()
+        asked = [(int(self._query_of[conjunction]), self._rests[conjunction]) for conjunction in conjunctions]
+        every = ((number, rest) for number, rests in self._every.items() for rest in rests)
+        for number, rest in chain(asked, every):
+            if number not in found and number not in more and holds(rest, document, knowledge):
+                more.add(number)
+        return more
 
     def _satisfied(self, document: Document) -> list[Ints]:
         """The atomic formulas that the document satisfies: equalities and word patterns."""
@@ -236,8 +237,8 @@ class AwpEngine:
     def _patterns(self, directory: Directory, values: Iterator[tuple[str, ...]]) -> Ints:
         """The word patterns that hold in a field with these values."""
         number_of = self._vocabulary.number_of.get
-        texts = [[number_of(word, 0) for word in value] for value in values]
-        words = np.array([word for text in texts for word in text], np.int32)
+        texts = list(values)
+        words = np.fromiter(map(number_of, chain.from_iterable(texts), repeat(0)), np.int32)
         distinct = np.empty(len(words), np.int32)
         distinct = distinct[: kernels.mark_words(words, self._present, distinct)]
         found = self._store.qualifying(directory.number, self._present, distinct)

@@ -99,7 +99,8 @@ def best_fit(directory: Node, words: Sequence[Word]) -> Choice:
                 break
             if (depth + shared, depth) > rank:
                 best, rank = child, (depth + shared, depth)
-            steps.append((child, iter(words)))
+            if child.children:
+                steps.append((child, iter(words)))
     return best, [word for word in words if word in best.remainder]
 
 
