@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -162,17 +162,28 @@ def test_a_root_with_many_children_is_not_searched_one_by_one():
     assert qualifying(forest, directory, [1, 7, 9, 10, 12, count + 1]) == [5, 7, count - 1]
 
 
-def test_a_search_that_would_be_exponential_is_cut_short():
-    """A trie of all orders of many words: the paper's depth-first search would visit millions of nodes."""
+def test_a_search_that_would_be_exponential_is_cut_short(monkeypatch):
+    """Long sets of the same few words: a trie holds them in many orders, and the paper's search follows every one."""
+    cut, down = [], plain._down
+
+    def counted(node: plain.Node, words: Sequence[plain.Word]) -> plain.Node:
+        cut.append(node)
+        return down(node, words)
+
+    monkeypatch.setattr(plain, "_down", counted)
     rng = np.random.default_rng(3)
     twins = Twins("best fit")
-    for formula in range(400):
-        twins.insert(rng.permutation(np.arange(1, 25))[: rng.integers(2, 24)].tolist(), formula)
+    for formula in range(2_000):
+        twins.insert(rng.permutation(np.arange(1, 25))[: rng.integers(8, 24)].tolist(), formula)
+    assert len(cut) > 10
     nodes = list(twins.flat.stored(twins.numbers[1]))
     assert set(nodes) == set(twins.plain.stored(twins.numbers[0]))
     assert len({node.path for node in nodes}) == len(nodes)
     twins.check_filter(range(1, 25))
-    twins.check_filter(range(1, 20))
+    twins.check_filter(range(1, 23))
+    for formula in range(2_000):
+        twins.remove(formula)
+    assert twins.flat.nodes == twins.plain.nodes == 0
 
 
 @pytest.mark.parametrize("by_word", [True, False], ids=["SWIN", "scan"])
