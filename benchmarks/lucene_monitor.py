@@ -12,10 +12,10 @@ peer; wall-clock rates stand beside them. The matches of the first documents are
 Python sets, pair by pair through a hash; a cell that differs is never the best one.
 
 Batches stop at 800 documents. Far larger ones are another use of Lucene: nearly every query is then a candidate, and is
-run once over an index of thousands of waiting documents. That rate grows with the batch (at 100,000 queries it passes
-single documents somewhere above 3,200) and its delay with it; `--batches 1 10000` measures it.
+run once over an index of thousands of waiting documents. That rate grows with the batch, and its delay with it: with
+10,000 documents it passes single documents at 100,000 queries, not at 1,000,000. `--batches 1 10000` measures it.
 
-    python benchmarks/lucene_monitor.py --quick                  # 100,000 queries, under 2 minutes
+    python benchmarks/lucene_monitor.py --quick                  # 100,000 queries, under 2 minutes if idle
     python benchmarks/lucene_monitor.py --queries 1000000        # 1,000,000 queries, half an hour
 """
 
