@@ -25,25 +25,12 @@ from lxml import etree
 from tocsin import markup_kernels as kernels
 from tocsin.errors import DocumentError
 from tocsin.markup_kernels import COMMENT, END
+from tocsin.settings import DEFAULTS, MarkupLimits
 
 IntArray = npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
-class MarkupLimits:
-    """What one XML document may hold."""
-
-    markup_bytes_max: int = 10_485_760
-    """Size of the document as it arrives."""
-    markup_depth_max: int = 512
-    """Elements inside each other."""
-    markup_attribute_characters_max: int = 262_144
-    """Length of one attribute's value."""
-    markup_element_attributes_max: int = 1_024
-    """Attributes of one element."""
-
-
-LIMITS = MarkupLimits()
+LIMITS = DEFAULTS.markup
 
 
 class Markup:

@@ -37,11 +37,26 @@ class DocumentLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkupLimits:
+    """What one XML document may hold."""
+
+    markup_bytes_max: int = 10_485_760
+    """Size of the document as it arrives."""
+    markup_depth_max: int = 512
+    """Elements inside each other."""
+    markup_attribute_characters_max: int = 262_144
+    """Length of one attribute's value."""
+    markup_element_attributes_max: int = 1_024
+    """Attributes of one element."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of an installation."""
 
     query: QueryLimits = QueryLimits()
     document: DocumentLimits = DocumentLimits()
+    markup: MarkupLimits = MarkupLimits()
 
 
 DEFAULTS = Settings()
