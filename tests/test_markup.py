@@ -14,7 +14,8 @@ from lxml import etree
 
 from tocsin import markup
 from tocsin.errors import DocumentError
-from tocsin.markup import LIMITS, MarkupLimits, Record, read_markup, split_records
+from tocsin.markup import LIMITS, Record, read_markup, split_records
+from tocsin.settings import MarkupLimits
 from tocsin.sim.markup import Tangle
 
 
