@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, permutations
 
@@ -244,6 +245,24 @@ def test_positions_are_sorted_by_word(words):
     assert not present.any()
 
 
+@given(owners=st.lists(st.integers(0, 6), min_size=1, max_size=20), data=st.data())
+def test_counting_finds_the_conjunctions_all_of_whose_formulas_were_found(owners, data):
+    total = np.bincount(owners, minlength=7).astype(np.uint16)
+    alone = [total[owner] == 1 and owner % 2 == 0 for owner in owners]
+    codes = np.array([~owner if is_all else owner for owner, is_all in zip(owners, alone, strict=True)], np.int32)
+    formulas = data.draw(st.permutations(range(len(owners))))[: data.draw(st.integers(0, len(owners)))]
+    counting = awp_kernels.Counting(codes, np.arange(100, 107), total, np.zeros(7, np.uint16))
+    queries, complete = np.zeros(20, np.int64), np.zeros(20, np.int32)
+    found = awp_kernels.count_formulas(np.array(formulas, np.int32), counting, queries, complete)
+    counted = Counter(owners[formula] for formula in formulas)
+    by_one = {owners[formula] + 100 for formula in formulas if alone[formula]}
+    assert set(queries[: found[0]].tolist()) == by_one
+    assert set(complete[: found[1]].tolist()) == {
+        c for c in counted if counted[c] == total[c] and c + 100 not in by_one
+    }
+    assert not counting.counts.any()
+
+
 # --- queries as conjunctions -----------------------------------------------------------------------------------------
 
 
@@ -344,6 +363,20 @@ def test_an_index_follows_the_analysis_that_documents_are_read_with(engine):
 
 
 @by_engine
+def test_queries_that_are_looked_at_by_themselves_are_counted_and_their_errors_kept(engine):
+    index = engine()
+    queries = {1: "a", 2: "a AND NOT b", 3: "NOT b", 4: "z AND NOT b", 5: "huge > 1 AND a", 6: "huge = 1"}
+    for number, text in queries.items():
+        index.add(number, parse(text))
+    documents = [Document("d", {"t": ("a",)}), Document("e", {"t": ("a b",), "huge": (10**400,)})]
+    assert index.match(documents, Knowledge()) == [[1, 2, 3], [1]]
+    assert index.counts.documents == 2
+    assert index.counts.tried == {2: 2, 3: 2, 5: 2}
+    assert index.counts.candidates == 6
+    assert list(index.counts.errors) == [5]
+
+
+@by_engine
 def test_phrases_and_proximity_stay_inside_one_value(engine):
     index = engine()
     for number, text in enumerate(['"b c"', "t:(b NEAR/999999999 c)", "t:(b AND c)", "b NEAR[0,999999999] c", '"a b"']):
@@ -393,14 +426,12 @@ def test_numbers_words_and_chains_are_given_back():
     assert vocabulary.take(["c"]) == [2]
     proximity = ProximityArray()
     empty = proximity.bytes
-    for formula in range(100):
-        proximity.put(formula, [Chain(("a", "c"), ((0, 5),))] if formula % 3 else [], vocabulary.number_of)
-    blocks = {n: proximity.pool[at : at + 8].tolist() for n, at in enumerate(proximity.at[:100].tolist()) if n % 3}
-    for formula in range(90):
-        proximity.remove(formula)
-    kept = {n: proximity.pool[at : at + 8].tolist() for n, at in enumerate(proximity.at[:100].tolist()) if at >= 0}
-    assert kept == {formula: block for formula, block in blocks.items() if formula >= 90}
-    for formula in range(90, 100):
+    near, far = Chain(("a", "c"), ((0, 5),)), Chain(("c", "a", "a"), ((0, 0), (1, 9)), ordered=False)
+    for formula in range(99):
+        proximity.put(formula, [[], [near], [near, far]][formula % 3], vocabulary.number_of)
+    assert [proximity.has(formula) for formula in range(3)] == [False, True, True]
+    assert proximity.bytes < 99 * 20  # each chain once
+    for formula in range(99):
         proximity.remove(formula)
     assert proximity.bytes == empty
 

@@ -601,7 +601,7 @@ def insert_words(a: Arrays, directory: Number, words: Ints, formula: Number, by_
 @kernel
 def has_room(a: Arrays, size: Number) -> Number:
     """Can any set of this size be inserted without growing an array?"""
-    wanted = a.state[POOL_USED] + 4 * max(a.state[LARGEST], 16) + 8 * (size + 4)
+    wanted = a.state[POOL_USED] + 3 * max(a.state[LARGEST], 16) + 8 * (size + 4)
     return a.state[NODES_USED] + size + 4 <= len(a.nodes) and wanted <= len(a.pool) and size + 2 <= len(a.stack)
 
 

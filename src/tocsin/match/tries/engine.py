@@ -19,7 +19,7 @@ import numpy as np
 
 from tocsin.errors import SettingError
 from tocsin.match import awp_kernels as kernels
-from tocsin.match.awp_kernels import Bytes, Ints, Longs, Shorts
+from tocsin.match.awp_kernels import Bytes, Counting, Ints, Longs, Occurrences, Shorts
 from tocsin.match.engine import Counts
 from tocsin.match.tries.arrange import arranged
 from tocsin.match.tries.awp import Conjunction, Equality, Pattern, Place, conjunctions
@@ -96,6 +96,7 @@ class AwpEngine:
         self._total: Shorts = np.zeros(START, np.uint16)
         self._count: Shorts = np.zeros(START, np.uint16)
         self._has_rest: Bytes = np.zeros(START, np.uint8)
+        self._is_split = False  # does a query have several conjunctions?
         self._present: Bytes = np.zeros(START, np.uint8)
         self._rows: Ints = np.zeros(START, np.int32)
 
@@ -121,7 +122,9 @@ class AwpEngine:
             self.reorganise()
 
     def _index(self, number: int, query: Query) -> None:
-        for conjunction in conjunctions(query, self._analysis):
+        found = conjunctions(query, self._analysis)
+        self._is_split = self._is_split or len(found) > 1
+        for conjunction in found:
             if conjunction.total:
                 self._kept.setdefault(number, []).append(self._keep(number, conjunction))
             elif conjunction.rest is not None:
@@ -137,13 +140,15 @@ class AwpEngine:
         self._has_rest[index] = conjunction.rest is not None
         if conjunction.rest is not None:
             self._rests[index] = conjunction.rest
-        patterns = tuple((place, self._put(index, place, found)) for place, found in conjunction.patterns.items())
-        equalities = tuple((key, self._formula(index)) for key in conjunction.equalities)
+        owner = ~index if conjunction.total == 1 and conjunction.rest is None else index
+        patterns = tuple((place, self._put(owner, place, found)) for place, found in conjunction.patterns.items())
+        equalities = tuple((key, self._formula(owner)) for key in conjunction.equalities)
         for key, formula in equalities:
             self._equalities[key][formula] = None
         return Kept(index, patterns, equalities)
 
     def _formula(self, conjunction: int) -> int:
+        """A formula of the conjunction (~ its number where the formula is all of it)."""
         formula = self._formulas.take()
         self._conjunction_of = longer(self._conjunction_of, formula + 1)
         self._conjunction_of[formula] = conjunction
@@ -175,7 +180,7 @@ class AwpEngine:
             self._store.remove(formula)
             self._vocabulary.give(words.tolist())
             directory.formulas -= 1
-            directory.chains -= int(self._proximity.at[formula] != kernels.NONE)
+            directory.chains -= self._proximity.has(formula)
             self._proximity.remove(formula)
             self._formulas.give(formula)
             if not directory.formulas:
@@ -204,11 +209,13 @@ class AwpEngine:
         return [self._match(document, knowledge) for document in documents]
 
     def _match(self, document: Document, knowledge: Knowledge) -> list[int]:
-        complete = self._complete(self._satisfied(document))
+        queries, complete = self._count_up(self._satisfied(document))
         asked = self._has_rest[complete] != 0
-        found: list[int] = np.unique(self._query_of[complete[~asked]]).tolist()
-        more = self._ask(complete[asked].tolist(), frozenset(found), document, knowledge)
-        return sorted([*found, *more]) if more else found
+        queries = np.concatenate((queries, self._query_of[complete[~asked]]))
+        found: list[int] = (np.unique(queries) if self._is_split else np.sort(queries)).tolist()
+        if not self._every and not asked.any():
+            return found
+        return sorted([*found, *self._ask(complete[asked].tolist(), frozenset(found), document, knowledge)])
 
     def _ask(
         self, conjunctions: list[int], found: frozenset[int], document: Document, knowledge: Knowledge
@@ -218,9 +225,18 @@ class AwpEngine:
         asked = [(int(self._query_of[conjunction]), self._rests[conjunction]) for conjunction in conjunctions]
         every = ((number, rest) for number, rests in self._every.items() for rest in rests)
         for number, rest in chain(asked, every):
-            if number not in found and number not in more and holds(rest, document, knowledge):
+            if number not in found and number not in more and self._holds(number, rest, document, knowledge):
                 more.add(number)
         return more
+
+    def _holds(self, number: int, rest: Query, document: Document, knowledge: Knowledge) -> bool:
+        self.counts.candidates += 1
+        self.counts.tried[number] += 1
+        try:
+            return holds(rest, document, knowledge)
+        except Exception as error:  # one query's trouble must not cost the others their matches
+            self.counts.errors[number] = f"{type(error).__name__}: {error}"
+            return False
 
     def _satisfied(self, document: Document) -> list[Ints]:
         """The atomic formulas that the document satisfies: equalities and word patterns."""
@@ -253,15 +269,15 @@ class AwpEngine:
         first, positions = np.zeros(len(distinct) + 1, np.int64), np.zeros(len(words), np.int64)
         kernels.sort_positions(words, at, distinct, self._rows, first, positions)
         reached = np.zeros(2 * len(words), np.int64)
-        chains, pool = self._proximity.at, self._proximity.pool
-        return found[: kernels.keep_near(found, chains, pool, self._rows, first, positions, reached)]
+        return self._proximity.keep_near(found, Occurrences(self._rows, first, positions, reached))
 
-    def _complete(self, found: list[Ints]) -> Ints:
-        """The conjunctions all of whose formulas were found (Total and Count)."""
+    def _count_up(self, found: list[Ints]) -> tuple[Longs, Ints]:
+        """Queries that hold by one formula, and conjunctions all of whose formulas were found (Total and Count)."""
         formulas = np.concatenate([np.zeros(0, np.int32), *found])
-        complete = np.empty(len(formulas), np.int32)
-        size = kernels.count_formulas(formulas, self._conjunction_of, self._total, self._count, complete)
-        return complete[:size]
+        queries, complete = np.empty(len(formulas), np.int64), np.empty(len(formulas), np.int32)
+        known = Counting(self._conjunction_of, self._query_of, self._total, self._count)
+        alone, whole = kernels.count_formulas(formulas, known, queries, complete)
+        return queries[:alone], complete[:whole]
 
     # --- re-organisation ---------------------------------------------------------------------
 
@@ -304,7 +320,7 @@ class AwpEngine:
     @property
     def bytes(self) -> int:
         """Memory of the index: word sets, proximity array, and what is counted; the queries are not in it."""
-        of_formulas = self._formulas.used * (self._conjunction_of.itemsize + self._proximity.at.itemsize)
+        of_formulas = self._formulas.used * 2 * self._conjunction_of.itemsize  # its conjunction, its chains
         counted = (self._query_of, self._total, self._count, self._has_rest)
         of_conjunctions = self._conjunctions.used * sum(array.itemsize for array in counted)
         return self._store.bytes + self._proximity.bytes + of_formulas + of_conjunctions

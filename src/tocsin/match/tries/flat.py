@@ -58,7 +58,7 @@ class Store:
             used, pool, largest = (int(a.state[at]) for at in (kernels.NODES_USED, kernels.POOL_USED, kernels.LARGEST))
             self._arrays = a._replace(
                 nodes=longer(a.nodes, used + size + 4),
-                pool=longer(a.pool, pool + 4 * max(largest, 16) + 8 * (size + 4)),
+                pool=longer(a.pool, pool + 3 * max(largest, 16) + 8 * (size + 4)),
                 stack=longer(a.stack, size + 2),
                 turns=longer(a.turns, size + 2),
             )
@@ -236,3 +236,11 @@ class Lists(Store):
 
     def _read(self, formulas: Ints, offsets: Longs, words: Ints) -> None:
         kernels.read_listed(self._arrays, formulas, offsets, words)
+
+    @property
+    def bytes(self) -> int:
+        """As for all; a list's room to grow is not counted, either."""
+        rows = self._arrays.nodes[: self._arrays.state[kernels.NODES_USED]]
+        lists = rows[(rows[:, kernels.PARENT] != kernels.NONE) == self._by_word]
+        room = lists[:, kernels.CAPACITY].sum() - lists[:, kernels.CHILDREN].sum()
+        return super().bytes - int(room) * self._arrays.pool.itemsize

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tocsin.match.awp_kernels import NONE, Ints
+from tocsin.match import awp_kernels as kernels
+from tocsin.match.awp_kernels import NONE, SEVERAL, Chains, Ints, Longs, Occurrences
 from tocsin.match.tries.awp import Chain
 from tocsin.match.tries.flat import START, longer
 
@@ -71,57 +73,113 @@ class Vocabulary:
         return self._numbers.end
 
 
-class ProximityArray:
-    """PA of P2P-DIET §4: the proximity formulas of each word pattern, their operands as numbers of words.
+class Blocks:
+    """Lists of numbers in one array; the place of one that is given back is used for the next of its length."""
 
-    `pool[at[formula]:]` is the length of what follows, the number of chains, then each chain: whether it is
-    ordered, how many words it has, the words, and two bounds for each gap. `at` is NONE without a chain.
+    def __init__(self) -> None:
+        self.pool: Ints = np.zeros(START, np.int32)
+        self._end = 0
+        self._free: defaultdict[int, list[int]] = defaultdict(list)
+        self.used = 0
+
+    def put(self, numbers: Sequence[int]) -> int:
+        """Where the numbers stand now."""
+        size = len(numbers)
+        if self._free[size]:
+            at = self._free[size].pop()
+        else:
+            at = self._end
+            self._end += size
+            self.pool = longer(self.pool, self._end)
+        self.pool[at : at + size] = numbers
+        self.used += size
+        return at
+
+    def give(self, at: int, size: int) -> None:
+        """Forgets so many numbers."""
+        self._free[size].append(at)
+        self.used -= size
+
+
+class ProximityArray:
+    """PA of P2P-DIET §4: the proximity formulas (chains) of each word pattern, their operands as numbers of words.
+
+    Queries that name the same technical term have the same chain, so each different one is kept once, and is looked
+    at once in a document. The arrays are described in `awp_kernels.Chains`.
     """
 
     def __init__(self) -> None:
-        self.at: Ints = np.full(START, NONE, np.int32)
-        self.pool: Ints = np.zeros(START, np.int32)
-        self._used = 0
-        self._unused = 0
+        self._of: Ints = np.full(START, NONE, np.int32)
+        self._start: Ints = np.zeros(START, np.int32)
+        self._known: Longs = np.zeros(START, np.int64)
+        self._blocks = Blocks()
+        self._numbers = Numbers()
+        self._chains: dict[tuple[int, ...], int] = {}
+        self._uses: dict[int, int] = {}
+        self._turn = 0
 
     def put(self, formula: int, chains: Iterable[Chain], number_of: dict[str, int]) -> None:
         """Keeps the formula's chains, if it has any."""
-        if formula >= len(self.at):
-            old = len(self.at)
-            self.at = longer(self.at, formula + 1)
-            self.at[old:] = NONE
-        written = [_written(chain, number_of) for chain in chains]
-        if written:
-            block = [0, len(written), *(number for chain in written for number in chain)]
-            block[0] = len(block)
-            self.at[formula] = self._used
-            self.pool = longer(self.pool, self._used + len(block))
-            self.pool[self._used : self._used + len(block)] = block
-            self._used += len(block)
+        if formula >= len(self._of):
+            old = len(self._of)
+            self._of = longer(self._of, formula + 1)
+            self._of[old:] = NONE
+        numbers = [self._take(_written(chain, number_of)) for chain in chains]
+        if len(numbers) == 1:
+            self._of[formula] = numbers[0]
+        elif numbers:
+            self._of[formula] = SEVERAL - self._blocks.put([len(numbers), *numbers])
+
+    def _take(self, written: tuple[int, ...]) -> int:
+        chain = self._chains.get(written)
+        if chain is None:
+            chain = self._chains[written] = self._numbers.take()
+            self._start, self._known = longer(self._start, chain + 1), longer(self._known, chain + 1)
+            self._start[chain] = self._blocks.put(written)
+            self._known[chain] = 0
+            self._uses[chain] = 0
+        self._uses[chain] += 1
+        return chain
+
+    def has(self, formula: int) -> bool:
+        """Has the formula any chain?"""
+        return bool(self._of[formula] != NONE)
 
     def remove(self, formula: int) -> None:
         """Forgets the formula's chains."""
-        if self.at[formula] != NONE:
-            self._unused += int(self.pool[self.at[formula]])
-            self.at[formula] = NONE
-            if self._unused > self._used // 2:
-                self._compact()
+        kept = int(self._of[formula])
+        numbers = [kept] if kept >= 0 else []
+        if kept <= SEVERAL:
+            at = SEVERAL - kept
+            size = int(self._blocks.pool[at])
+            numbers = self._blocks.pool[at + 1 : at + 1 + size].tolist()
+            self._blocks.give(at, size + 1)
+        for chain in numbers:
+            self._give(chain)
+        self._of[formula] = NONE
 
-    def _compact(self) -> None:
-        kept = [(int(formula), int(self.at[formula])) for formula in np.flatnonzero(self.at != NONE)]
-        blocks = [self.pool[at : at + self.pool[at]].copy() for _, at in kept]
-        self._used = self._unused = 0
-        for (formula, _), block in zip(kept, blocks, strict=True):
-            self.at[formula] = self._used
-            self.pool[self._used : self._used + len(block)] = block
-            self._used += len(block)
+    def _give(self, chain: int) -> None:
+        self._uses[chain] -= 1
+        if not self._uses[chain]:
+            at, pool = int(self._start[chain]), self._blocks.pool
+            size = 3 * int(pool[at + 1])  # two numbers, the words, and two bounds for each but the first
+            del self._uses[chain], self._chains[tuple(pool[at : at + size].tolist())]
+            self._blocks.give(at, size)
+            self._numbers.give(chain)
+
+    def keep_near(self, found: Ints, occurrences: Occurrences) -> Ints:
+        """Those of the formulas found whose chains hold."""
+        self._turn += 1
+        chains = Chains(self._of, self._start, self._blocks.pool, self._known)
+        return found[: kernels.keep_near(found, chains, self._turn, occurrences)]
 
     @property
     def bytes(self) -> int:
         """Memory of what is stored."""
-        return (self._used - self._unused) * self.pool.itemsize
+        chains = len(self._uses) * (self._start.itemsize + self._known.itemsize)
+        return self._blocks.used * self._blocks.pool.itemsize + chains
 
 
-def _written(chain: Chain, number_of: dict[str, int]) -> list[int]:
+def _written(chain: Chain, number_of: dict[str, int]) -> tuple[int, ...]:
     bounds = [bound for gap in chain.gaps for bound in gap]
-    return [int(chain.ordered), len(chain.words), *(number_of[word] for word in chain.words), *bounds]
+    return (int(chain.ordered), len(chain.words), *(number_of[word] for word in chain.words), *bounds)

@@ -8,6 +8,7 @@ than any distance a query can ask for.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tocsin.match.tries.awp import Chain, Equality, Place
@@ -91,6 +92,7 @@ def values_at(document: Document, analysis: Analysis) -> Iterator[Equality]:
     for name, how in places(document, analysis):
         for value in values_of(document, name) if name else ():
             if is_number(value):
-                yield Equality(name, float(value))
+                with suppress(OverflowError):  # beyond float64 it equals nothing that a query can name
+                    yield Equality(name, float(value))
             elif isinstance(value, str) and (found := only_words(words(value, how))):
                 yield Equality(name, found)
