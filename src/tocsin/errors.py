@@ -6,6 +6,8 @@
     ├── DocumentError           one document is refused; the others go through
     ├── SubscriptionError       one subscription is refused; the others run
     ├── SnapshotError           a saved index is damaged, or of another format
+    ├── StoreError              the store cannot be opened or is of another format
+    ├── PipelineError           the pipeline cannot run, or not with this checkpoint
     ├── ViewError               a relation or view is refused; the others run
     ├── EventError              one event is refused; the rest goes on
     └── QueryError              a query is refused; it names the position
@@ -51,6 +53,14 @@ class SubscriptionError(TocsinError):
 
 class SnapshotError(TocsinError):
     """A saved index cannot be used."""
+
+
+class StoreError(TocsinError):
+    """The store cannot be opened, or is of another format."""
+
+
+class PipelineError(TocsinError):
+    """The pipeline cannot run, or not with this checkpoint."""
 
 
 class ViewError(TocsinError):

@@ -1,0 +1,8 @@
+"""What is kept: documents, subscriptions, the outbox and who may see it. SQLite by default, PostgreSQL by URL.
+
+Everything that must be together is one transaction. Only this package knows SQL.
+"""
+
+from tocsin.store.connect import Store, url_of
+
+__all__ = ["Store", "url_of"]

@@ -1,0 +1,317 @@
+"""Subscriptions and their revisions: what was asked for, and for which documents.
+
+A revision is never changed, only ended: to edit a subscription ends one and begins another, to pause it ends
+one, to resume begins one again. Each is in force for a range of the log's positions, so a document that was
+accepted before a subscription was made, or while it paused, is never told, however late it is matched.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
+
+from tocsin.errors import SubscriptionError
+from tocsin.intake import shown
+from tocsin.store import schema
+from tocsin.store.connect import Store, head, packed
+
+ACTIVE, PAUSED, MUTED, EXPIRED, DELETED = "active", "paused", "muted", "expired", "deleted"
+IN_FORCE = frozenset({ACTIVE, MUTED})
+"""States in which new documents are matched; what comes of a muted one waits, or is dropped, by its mode."""
+LOOKED_UP = 500
+table, revisions = schema.subscriptions, schema.revisions
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a subscription asks for: words, paths of XML, or both."""
+
+    query: str | None = None
+    xpath: str | None = None
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+
+
+class Revision(NamedTuple):
+    """A state of what a subscription asks for, in force for the positions in (since, until]."""
+
+    number: int
+    subscription: int
+    asked: Asked
+    since: int
+    until: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A subscription as the store holds it."""
+
+    number: int
+    account: str
+    id: str
+    state: str
+    revision: int
+    asked: Asked
+    about: Mapping[str, Any]
+    created: float
+    changed: float
+    muted_until: float | None
+    expires: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A subscription to be made."""
+
+    id: str
+    asked: Asked
+    about: Mapping[str, Any] = field(default_factory=dict)
+    expires: float | None = None
+
+
+# --- changing --------------------------------------------------------------------------------------------------------
+
+
+def add(store: Store, account: str, wishes: Sequence[Wish]) -> dict[int, SubscriptionError]:
+    """Makes the subscriptions, in one transaction; returns those that were refused, by place."""
+    with store.write() as transaction:
+        return add_in(transaction, account, wishes)
+
+
+def add_in(transaction: Connection, account: str, wishes: Sequence[Wish]) -> dict[int, SubscriptionError]:
+    """The same, as a part of a transaction. An id that the account uses already is refused."""
+    since = head(transaction)
+    now = time.time()
+    taken = _taken(transaction, account, {wish.id for wish in wishes})
+    refused: dict[int, SubscriptionError] = {}
+    fresh: list[Wish] = []
+    for place, wish in enumerate(wishes):
+        if wish.id in taken:
+            refused[place] = SubscriptionError(f"the id {shown(wish.id)} is in use: choose another, or change that one")
+            continue
+        taken.add(wish.id)
+        fresh.append(wish)
+    if not fresh:
+        return refused
+    rows = [
+        {
+            "account": account,
+            "id": wish.id,
+            "gone": 0,
+            "state": ACTIVE,
+            "about": packed(dict(wish.about)),
+            "revision": 1,
+            "created": now,
+            "changed": now,
+            "expires": wish.expires,
+        }
+        for wish in fresh
+    ]
+    made = insert(table).returning(table.c.number, sort_by_parameter_order=True)
+    numbers = transaction.execute(made, rows).scalars().all()
+    begun = [_revision(number, 1, wish.asked, since) for number, wish in zip(numbers, fresh, strict=True)]
+    transaction.execute(insert(revisions), begun)
+    return refused
+
+
+def _taken(transaction: Connection, account: str, ids: set[str]) -> set[str]:
+    ordered = sorted(ids)
+    found: set[str] = set()
+    for first in range(0, len(ordered), LOOKED_UP):
+        among = table.c.id.in_(ordered[first : first + LOOKED_UP])
+        asked = select(table.c.id).where((table.c.account == account) & (table.c.gone == 0) & among)
+        found.update(transaction.execute(asked).scalars())
+    return found
+
+
+def _revision(subscription: int, revision: int, asked: Asked, since: int) -> dict[str, object]:
+    namespaces = packed(dict(asked.namespaces)) if asked.namespaces else None
+    return {
+        "subscription": subscription,
+        "revision": revision,
+        "query": asked.query,
+        "xpath": asked.xpath,
+        "namespaces": namespaces,
+        "since": since,
+    }
+
+
+def change(
+    store: Store,
+    kept: Kept,
+    *,
+    asked: Asked | None = None,
+    state: str | None = None,
+    about: Mapping[str, Any] | None = None,
+    muted_until: float | None = None,
+    expires: float | None = None,
+) -> Kept:
+    """Gives the subscription a new query, state or description; returns it as it is then.
+
+    SubscriptionError if somebody else has changed it meanwhile.
+    """
+    with store.write() as transaction:
+        return change_in(
+            transaction, kept, asked=asked, state=state, about=about, muted_until=muted_until, expires=expires
+        )
+
+
+def change_in(
+    transaction: Connection,
+    kept: Kept,
+    *,
+    asked: Asked | None = None,
+    state: str | None = None,
+    about: Mapping[str, Any] | None = None,
+    muted_until: float | None = None,
+    expires: float | None = None,
+) -> Kept:
+    """The same, as a part of a transaction."""
+    now = head(transaction)
+    new_state = state or kept.state
+    new_asked = asked or kept.asked
+    revision = kept.revision + 1
+    values: dict[str, Any] = {
+        "state": new_state,
+        "revision": revision,
+        "changed": time.time(),
+        "muted_until": muted_until,
+        "expires": expires,
+        "gone": kept.number if new_state == DELETED else 0,
+    }
+    if about is not None:
+        values["about"] = packed(dict(about))
+    same = (table.c.number == kept.number) & (table.c.revision == kept.revision)
+    if not transaction.execute(update(table).where(same).values(**values)).rowcount:
+        raise SubscriptionError(f"the subscription {shown(kept.id)} was changed meanwhile: read it again")
+    was, is_now = kept.state in IN_FORCE, new_state in IN_FORCE
+    if was and (asked is not None or not is_now):
+        ended = (revisions.c.subscription == kept.number) & revisions.c.until.is_(None)
+        transaction.execute(update(revisions).where(ended).values(until=now))
+    if is_now and (asked is not None or not was):
+        transaction.execute(insert(revisions), [_revision(kept.number, revision, new_asked, now)])
+    elif asked is not None:  # paused: kept for when it resumes, in force for nothing
+        idle = _revision(kept.number, revision, new_asked, now) | {"until": now}
+        transaction.execute(insert(revisions), [idle])
+    found = transaction.execute(_select().where(table.c.number == kept.number)).one()
+    return _kept(found)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _select() -> Select[Any]:
+    """Subscriptions with what they ask for now: their last revision."""
+    last = (
+        select(func.max(revisions.c.number))
+        .where(revisions.c.subscription == table.c.number)
+        .correlate(table)
+        .scalar_subquery()
+    )
+    return select(table, revisions.c.query, revisions.c.xpath, revisions.c.namespaces).join(
+        revisions, revisions.c.number == last
+    )
+
+
+def _kept(row: Row[Any]) -> Kept:
+    return Kept(
+        number=row.number,
+        account=row.account,
+        id=row.id,
+        state=row.state,
+        revision=row.revision,
+        asked=_asked(row.query, row.xpath, row.namespaces),
+        about=json.loads(row.about),
+        created=row.created,
+        changed=row.changed,
+        muted_until=row.muted_until,
+        expires=row.expires,
+    )
+
+
+def _asked(query: str | None, xpath: str | None, namespaces: str | None) -> Asked:
+    return Asked(query, xpath, json.loads(namespaces) if namespaces else {})
+
+
+def find(store: Store, account: str, id: str) -> Kept | None:
+    """An account's subscription by its id."""
+    which = (table.c.account == account) & (table.c.id == id) & (table.c.gone == 0)
+    with store.read() as transaction:
+        row = transaction.execute(_select().where(which)).first()
+    return None if row is None else _kept(row)
+
+
+def listed(store: Store, account: str | None, after: str = "", limit: int = 100) -> list[Kept]:
+    """An account's subscriptions (None: everybody's) by id, those after the one that is named."""
+    which = (table.c.gone == 0) & (table.c.id > after)
+    if account is not None:
+        which &= table.c.account == account
+    with store.read() as transaction:
+        rows = transaction.execute(_select().where(which).order_by(table.c.id, table.c.account).limit(limit)).all()
+    return [_kept(row) for row in rows]
+
+
+def count(store: Store, account: str | None = None) -> int:
+    """How many subscriptions the account has (None: all accounts)."""
+    which = table.c.gone == 0 if account is None else (table.c.gone == 0) & (table.c.account == account)
+    with store.read() as transaction:
+        return int(transaction.execute(select(func.count()).select_from(table).where(which)).scalar_one())
+
+
+# --- for the index ---------------------------------------------------------------------------------------------------
+
+
+def begun_after(store: Store, number: int, position: int, chunk: int = 10_000) -> list[Revision]:
+    """The next revisions with a higher number that are, or will be, in force after the position; by number."""
+    alive = revisions.c.until.is_(None) | ((revisions.c.until > position) & (revisions.c.until > revisions.c.since))
+    asked = select(revisions).where((revisions.c.number > number) & alive).order_by(revisions.c.number).limit(chunk)
+    with store.read() as transaction:
+        return [_as_revision(row) for row in transaction.execute(asked)]
+
+
+def ended_within(store: Store, after: int, upto: int) -> list[int]:
+    """The numbers of the revisions whose end is in (after, upto]."""
+    ended = (revisions.c.until > after) & (revisions.c.until <= upto)
+    with store.read() as transaction:
+        return list(transaction.execute(select(revisions.c.number).where(ended)).scalars())
+
+
+class Span(NamedTuple):
+    """Whose a revision is, and the positions (since, until] for which it is in force."""
+
+    subscription: int
+    account: str
+    since: int
+    until: int | None
+
+    def holds(self, position: int) -> bool:
+        """Is the revision in force for the document at this position?"""
+        return self.since < position and (self.until is None or position <= self.until)
+
+
+def spans(transaction: Connection, numbers: Iterable[int]) -> dict[int, Span]:
+    """The spans of these revisions."""
+    ordered = sorted(set(numbers))
+    found: dict[int, Span] = {}
+    columns = (revisions.c.number, revisions.c.subscription, table.c.account, revisions.c.since, revisions.c.until)
+    joined = select(*columns).join(table, table.c.number == revisions.c.subscription)
+    for first in range(0, len(ordered), LOOKED_UP):
+        chunk = ordered[first : first + LOOKED_UP]
+        for number, *span in transaction.execute(joined.where(revisions.c.number.in_(chunk))):
+            found[number] = Span(*span)
+    return found
+
+
+def set_error(store: Store, errors: Mapping[int, str]) -> None:
+    """Notes why revisions could not be registered or evaluated."""
+    with store.write() as transaction:
+        for number, reason in errors.items():
+            transaction.execute(update(revisions).where(revisions.c.number == number).values(error=reason))
+
+
+def _as_revision(row: Row[Any]) -> Revision:
+    return Revision(row.number, row.subscription, _asked(row.query, row.xpath, row.namespaces), row.since, row.until)
