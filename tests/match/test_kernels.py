@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.match import kernels, reference
+from tocsin.match import kernels, line_kernels, reference
 from tocsin.match.lexicon import pack
 from tocsin.match.segments import frozen
 
@@ -21,7 +21,7 @@ KEYS = st.integers(1, 90)
 CLAUSES = st.lists(st.lists(st.integers(0, 20), max_size=7), max_size=30)
 MARKS = st.dictionaries(KEYS, st.integers(1, 2**64 - 1), max_size=40)
 FREQUENCIES = st.lists(st.integers(0, 5), max_size=25)
-INSTRUCTIONS = ["word_bits", "load8", "lowest_bit", "fetch"]
+INSTRUCTIONS = ["word_bits", "load8", "lowest_bit", "fetch", "stop_bits", "high_bits"]
 
 
 def public(module: object) -> set[str]:
@@ -36,9 +36,11 @@ def public(module: object) -> set[str]:
 
 
 def test_every_kernel_has_a_twin_and_every_twin_a_kernel() -> None:
-    made = {name for name, value in vars(kernels).items() if hasattr(value, "py_func") and not name.startswith("_")}
+    modules = (kernels, line_kernels)
+    compiled = {name: value for module in modules for name, value in vars(module).items() if hasattr(value, "py_func")}
+    made = {name for name in compiled if not name.startswith("_")}
     if not COMPILED:
-        made = public(kernels) - {"kernel", "part", *INSTRUCTIONS}
+        made = (public(kernels) | public(line_kernels)) - {"kernel", "part", *INSTRUCTIONS}
     assert made | set(INSTRUCTIONS) == public(reference)
 
 

@@ -9,9 +9,13 @@ import pytest
 
 from tocsin import Analysis, Document, Knowledge, QueryError, Statistics, holds, parse, show
 from tocsin.errors import SnapshotError
+from tocsin.markup import read_markup
 from tocsin.match.ids import Ids
 from tocsin.match.index import is_plain
 from tocsin.match.registry import Registry, versions
+from tocsin.match.written import Entry
+from tocsin.query.xpath import holds_xpath, parse_xpath
+from tocsin.sim.markup import NAMESPACES, Tangle
 from tocsin.sim.workload import random_documents, random_query
 
 MIXED = Analysis({"title": "english", "author": "keyword"})
@@ -202,3 +206,85 @@ def test_segments_are_merged_while_matching_goes_on() -> None:
     registry.index.settle()
     assert len(registry.index.clauses.segments) <= 3
     assert matches(registry, documents) == expected - {(1, "0-4")}
+
+
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+
+def test_words_and_path_of_one_subscription_must_both_hold() -> None:
+    registry = Registry()
+    registry.add("words", "peer")
+    registry.add("path", xpath="/a/b")
+    registry.add("both", "peer", "//b[@c = 1]")
+    registry.add("named", xpath="//n:b", namespaces={"n": "urn:n"})
+    xmls = ["<a><b c='1'/></a>", "<a><b/></a>", "<a xmlns='urn:n'><b/></a>", None]
+    documents = [Document(f"d{at}", {"t": ("peer" if at != 2 else "grid",)}, xml=xml) for at, xml in enumerate(xmls)]
+    assert matches(registry, documents) == {
+        *((place, "words") for place in (0, 1, 3)),
+        (0, "path"),
+        (1, "path"),
+        (0, "both"),
+        (2, "named"),
+    }
+    registry.add("both", "grid", "//b[@c = 1]")
+    registry.add("path", "peer grid")
+    registry.remove("named")
+    assert matches(registry, documents) == {(place, "words") for place in (0, 1, 3)}
+
+
+def test_a_nested_query_is_refused() -> None:
+    registry = Registry()
+    with pytest.raises(QueryError, match="nested"):
+        registry.add("a", "author:IN:(networks)")
+    assert len(registry) == 0
+
+
+def test_owners_become_ids_and_what_was_written(tmp_path: Path) -> None:
+    registry = Registry()
+    entries = [Entry(f"w{n} peer") if n % 3 else Entry("peer", f"//x{n}", {"p": "urn:é"}) for n in range(3_000)]
+    registry.add_many([(f"é{n}", entry) for n, entry in enumerate(entries)])
+    registry.save(tmp_path)
+    registry.add("more", 'title:"peer grid"')
+    for opened in (registry, Registry.open(tmp_path)):
+        assert opened.names(np.array([7, 0, 2_999], np.uint32)).to_pylist() == ["é7", "é0", "é2999"]
+        for owner in (0, 1, 2_998):
+            found = opened.subscription(owner)
+            assert (found.id, found.text) == (f"é{owner}", entries[owner].query)
+            assert found.query == parse(found.text)
+            xpath = entries[owner].xpath
+            assert found.path == (None if xpath is None else parse_xpath(xpath, {"p": "urn:é"}))
+    assert registry.names(np.array([3_000], np.uint32)).to_pylist() == ["more"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_words_and_paths_equal_the_oracle_over_versions(seed: int, tmp_path: Path) -> None:
+    rng, tangle = np.random.default_rng([seed, 22]), Tangle(seed)
+    documents = [
+        Document(one.id, one.fields, one.source, one.time, xml=tangle.document() if rng.random() < 0.8 else None)
+        for one in random_documents(rng, 24)
+    ]
+    knowledge = Knowledge(MIXED, Statistics.of(documents, MIXED))
+    registry, truth = Registry(MIXED), dict[str, tuple]()
+    for turn in range(120):
+        id, kind = f"s{rng.integers(40)}", rng.integers(8)
+        if kind == 0 and id in truth:
+            registry.remove(id)
+            del truth[id]
+        query = random_query(rng, 2, nested=False) if kind % 3 else None
+        xpath = tangle.query() if kind > 3 or query is None else None
+        try:
+            path = None if xpath is None else parse_xpath(xpath, NAMESPACES)
+            registry.add(id, None if query is None else show(query), xpath, NAMESPACES)
+            truth[id] = query, path
+        except QueryError:
+            pass
+        if turn % 30 == 29:
+            registry.save(tmp_path)
+            registry = Registry.open(tmp_path, verify=True)
+            assert matches(registry, documents, knowledge) == {
+                (place, id)
+                for place, document in enumerate(documents)
+                for id, (query, path) in truth.items()
+                if (query is None or holds(query, document, knowledge))
+                and (path is None or (document.xml is not None and holds_xpath(path, read_markup(document.xml))))
+            }

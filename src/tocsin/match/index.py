@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from tocsin.match.engine import Counts
 from tocsin.match.intern import Interner
+from tocsin.match.lines import Finding, Found, LateBatch, LateDocuments, Lines, Room, Scan
 from tocsin.match.marking import Marker
 from tocsin.match.requirement import exact_keys, requirements
 from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, Segment, by_document, merge
@@ -32,7 +33,7 @@ from tocsin.query.ast import Atom, Query, atoms
 from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge
 from tocsin.query.show import show
-from tocsin.settings import QueryLimits
+from tocsin.settings import DEFAULTS, DocumentLimits, QueryLimits
 from tocsin.text import Analysis
 
 U32 = npt.NDArray[np.uint32]
@@ -68,6 +69,7 @@ class QueryIndex:
         self._merging: tuple[tuple[Segment, ...], Future[Segment]] | None = None
         self._marks, self._scratch = Marks(), Scratch()
         self._marker = Marker(self.interner)
+        self._room: Room | None = None
 
     def __len__(self) -> int:
         """Owners that are not removed are not counted one by one: this is how many were ever added."""
@@ -252,22 +254,51 @@ class QueryIndex:
             return np.empty(0, np.uint32), np.empty(0, np.int64)
         return np.concatenate(owners), np.concatenate(places)
 
+    def match_lines(self, lines: Lines, knowledge: Knowledge, limits: DocumentLimits = DEFAULTS.document) -> Found:
+        """match() of the documents in JSON lines, and what is wrong with lines that are no documents."""
+        self._swap_in_merged()
+        snapshot, finding = self.clauses.snapshot(), Finding(lines)
+        self._room = self._room or Room()
+        begin = 0
+        while begin < len(lines):
+            scan = Scan.of(lines, begin, limits, self._room)
+            finding.add_scan(scan)
+            prepared = self._marker.prepare(scan)
+            line_of = np.delete(np.arange(len(scan)), list(scan.refused))
+            for batch, start in enumerate(range(0, scan.documents, DOCUMENTS_MAX)):
+                here = line_of[start : start + DOCUMENTS_MAX]
+                documents = LateDocuments(scan, here.tolist(), limits)
+                self._begin(len(documents), snapshot)
+                self._marker.mark_lines(prepared, batch, documents, self._marks)
+                found, bounds = by_document(*self._match_marks(documents, knowledge, snapshot, LateBatch))
+                finding.add_matches(found, np.repeat(begin + here, np.diff(bounds[: here.size + 1])))
+            begin += len(scan)
+        return finding.found()
+
     def _match_batch(self, documents: Sequence[Document], knowledge: Knowledge, snapshot: ClauseSet) -> tuple[U32, U64]:
-        marks = self._marks
-        marks.begin(len(documents), max(self.interner.keys_end, snapshot.keys))
-        self._marker.mark(documents, marks)
-        owners, masks = snapshot.match(marks, self._scratch)
-        self._count(marks)
+        self._begin(len(documents), snapshot)
+        self._marker.mark(documents, self._marks)
+        return self._match_marks(documents, knowledge, snapshot, Batch)
+
+    def _begin(self, documents: int, snapshot: ClauseSet) -> None:
+        self._marks.begin(documents, max(self.interner.keys_end, snapshot.keys))
+
+    def _match_marks(
+        self, documents: Sequence[Document], knowledge: Knowledge, snapshot: ClauseSet, kind: type[Batch]
+    ) -> tuple[U32, U64]:
+        """The owners whose queries hold in documents that are marked."""
+        owners, masks = snapshot.match(self._marks, self._scratch)
+        self._count(self._marks)
         if self._checked:
-            owners, masks = self._check(owners, masks, documents, knowledge)
+            batch = kind(documents, knowledge, lambda key: int(self._marks.masks[key]))
+            owners, masks = self._check(owners, masks, batch)
         self.counts.documents += len(documents)
         return owners, masks
 
-    def _check(self, owners: U32, masks: U64, documents: Sequence[Document], knowledge: Knowledge) -> tuple[U32, U64]:
+    def _check(self, owners: U32, masks: U64, batch: Batch) -> tuple[U32, U64]:
         """Keeps the exact owners, and the others where their plan holds."""
         checked = self._checked
-        batch = Batch(documents, knowledge, lambda key: int(self._marks.masks[key]))
-        candidates: dict[int, int] = dict.fromkeys(self._everywhere, (1 << len(documents)) - 1)
+        candidates: dict[int, int] = dict.fromkeys(self._everywhere, (1 << len(batch.documents)) - 1)
         keep = np.ones(owners.size, bool)
         for at, (owner, mask) in enumerate(zip(owners.tolist(), masks.tolist(), strict=True)):
             if owner in checked:

@@ -72,6 +72,15 @@ class Texts:
         buffer, starts, ends = pack(values)
         return cls(buffer, starts, ends, _array(docs, np.uint8), _array(fields, np.uint32))
 
+    def cut(self, begin: int, end: int) -> Texts:
+        """The values from one number to another; these need no checks."""
+        part = object.__new__(Texts)
+        object.__setattr__(part, "buffer", self.buffer)
+        for name in ("starts", "ends", "docs", "fields"):
+            object.__setattr__(part, name, getattr(self, name)[begin:end])
+        object.__setattr__(part, "documents", int(part.docs.max(initial=0)) + 1)
+        return part
+
     def needs_folding(self) -> npt.NDArray[np.bool_]:
         """Which values are not ASCII."""
         answer = np.empty(self.starts.size, np.uint8)
@@ -352,9 +361,8 @@ class Surfaces(WordTable):
 
 def surfaces_of(texts: Texts) -> list[bytes]:
     """The distinct values, lower-cased: for what Surfaces.mark did not know."""
-    whole = texts.buffer.tobytes()
-    spans = zip(texts.starts.tolist(), texts.ends.tolist(), strict=True)
-    return list(dict.fromkeys(whole[start:end].lower() for start, end in spans))
+    buffer, spans = texts.buffer, zip(texts.starts.tolist(), texts.ends.tolist(), strict=True)
+    return list(dict.fromkeys(buffer[start:end].tobytes().lower() for start, end in spans))
 
 
 def split(buffer: U8, starts: I64, ends: I64) -> tuple[I64, I64, I64]:

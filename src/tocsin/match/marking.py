@@ -2,23 +2,35 @@
 
 String values go to the kernels as bytes, those that are not ASCII folded first (`text.spaced` is the only
 definition of a word). English text is looked up by surface form: a form is analysed when it is first seen.
+
+Documents that are still JSON lines are marked where they lie (`lines`): what is ASCII and has no escapes goes to the
+kernels as it is, all lines of a scan prepared together; other values take the way of documents.
 """
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from tocsin.match import line_kernels
 from tocsin.match.intern import Interner
-from tocsin.match.kernels import NONE, ONLY_SCOPED
-from tocsin.match.lexicon import Texts, surfaces_of
+from tocsin.match.kernels import NONE, ONLY_SCOPED, PADDING, find_values
+from tocsin.match.lexicon import Texts, WordTable, surfaces_of
+from tocsin.match.line_kernels import ESCAPED, NOT_ASCII, NUMBER
+from tocsin.match.lines import Scan
 from tocsin.match.requirement import PRESENT
-from tocsin.match.segments import Marks
+from tocsin.match.segments import DOCUMENTS_MAX, Marks, frozen
 from tocsin.model import Document
 from tocsin.query.normal import NUMBERS, Key, number_word
-from tocsin.text import ENGLISH, KEYWORD, STANDARD, UNSEEN_BY_BARE, fold, spaced, texts, values_of, words
+from tocsin.text import ANALYSES, ENGLISH, KEYWORD, STANDARD, UNSEEN_BY_BARE, fold, spaced, texts, values_of, words
+
+Numbers = npt.NDArray[np.intp]
+NOWHERE = len(ANALYSES)  # stands for the analysis of a value that no word of any query can be in
 
 
 class Values:
@@ -40,31 +52,122 @@ class Values:
         return Texts.of(self.values, self.docs, self.fields)
 
 
+class Names:
+    """What fields mean to an index: the names that queries or the analysis know get numbers, all others the last."""
+
+    def __init__(self, interner: Interner) -> None:
+        known = [*UNSEEN_BY_BARE, *interner.fields, *interner.analysis.fields, *(key.field for key in interner.special)]
+        self.names = list(dict.fromkeys(known))
+        self._table = WordTable()
+        self._table.insert([name.encode() for name in self.names])
+        self.field = np.zeros(len(self.names) + 1, np.uint32)
+        self.analysis = np.zeros(len(self.names) + 1, np.uint8)
+        for at, name in enumerate(self.names):
+            unseen = name in UNSEEN_BY_BARE
+            self.field[at] = interner.fields.get(name, 0) | (ONLY_SCOPED if unseen else 0)
+            is_read = not unseen or name in interner.fields
+            self.analysis[at] = ANALYSES.index(interner.analysis.of(name)) if is_read else NOWHERE
+        self.analysis[-1] = ANALYSES.index(STANDARD)
+        self.present = {key.field: number for key, number in interner.special.items() if key.analysis == PRESENT}
+        self.counted = {key.field for key in interner.special if key.analysis == NUMBERS}
+        self.special = np.array([name in self.counted or name in self.present for name in [*self.names, ""]])
+
+    @staticmethod
+    def state(interner: Interner) -> tuple[int, int]:
+        """Names made when this was the same are as good as new."""
+        return len(interner.fields), len(interner.special)
+
+    def of(self, scan: Scan) -> npt.NDArray[np.uint32]:
+        """The number of the field of each value."""
+        spans = scan.spans
+        numbers = np.empty(spans.key_start.size, np.uint32)
+        find_values(scan.buffer, spans.key_start, spans.key_end, self._table.view, numbers)
+        return np.minimum(numbers, np.uint32(len(self.names)))[spans.key]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Values in the order of their documents, to be taken in batches."""
+
+    texts: Texts
+    bounds: Numbers
+    """The values of batch b are those from bounds[b] to bounds[b + 1]."""
+
+    @classmethod
+    def of(cls, texts: Texts, rank: npt.NDArray[np.int64], documents: int) -> Column:
+        return cls(texts, _bounds(rank, documents))
+
+    def batch(self, number: int) -> Texts | None:
+        """The values of a batch, if there are any."""
+        begin, end = int(self.bounds[number]), int(self.bounds[number + 1])
+        return self.texts.cut(begin, end) if begin < end else None
+
+
 class Marker:
     """Marks documents for an index."""
 
     def __init__(self, interner: Interner) -> None:
         self._interner = interner
+        self._names, self._names_state = Names(interner), Names.state(interner)
+
+    def names(self) -> Names:
+        """What fields mean now."""
+        if self._names_state != Names.state(self._interner):
+            self._names, self._names_state = Names(self._interner), Names.state(self._interner)
+        return self._names
 
     def mark(self, documents: Sequence[Document], marks: Marks) -> None:
         """Marks every key that the documents hold."""
-        interner = self._interner
         values = {STANDARD: Values(), ENGLISH: Values(), KEYWORD: Values()}
+        self._collect(enumerate(documents), values)
+        self._mark_collected(values, marks)
+        self._mark_special(enumerate(documents), marks)
+        self._mark_prefixes(documents, marks)
+
+    def prepare(self, scan: Scan) -> Prepared:
+        """All lines of a scan, ready to be marked."""
+        return Prepared.of(scan, self.names())
+
+    def mark_lines(self, lines: Prepared, batch: int, documents: Sequence[Document], marks: Marks) -> None:
+        """Marks every key that the documents of a batch of lines hold; they are the documents given."""
+        values = {STANDARD: Values(), ENGLISH: Values(), KEYWORD: Values()}
+        for value in lines.late(batch):
+            text, doc, number = lines.text(value), lines.doc(value), int(lines.numbers[value])
+            self._add(text, ANALYSES[lines.names.analysis[number]], int(lines.names.field[number]), doc, values)
+        odd = lines.odd(batch)
+        self._collect(odd, values)
+        self._mark_collected(values, marks)
+        if (found := lines.standard.batch(batch)) is not None:
+            self._interner.lexicons[STANDARD].mark(found, marks)
+        if (found := lines.keyword.batch(batch)) is not None:
+            self._interner.lexicons[KEYWORD].mark_values(found, marks)
+        if (found := lines.english.batch(batch)) is not None:
+            self._mark_english(found, marks)
+        self._mark_special(odd, marks)
+        self._mark_special_of_lines(lines, batch, marks)
+        self._mark_prefixes(documents, marks)
+
+    def _collect(self, documents: Iterable[tuple[int, Document]], values: dict[str, Values]) -> None:
+        """The string values of documents, given with their numbers."""
+        interner = self._interner
         named = [name for name in UNSEEN_BY_BARE if name in interner.fields]
-        for doc, document in enumerate(documents):
+        for doc, document in documents:
             for name, found in document.fields.items():
                 self._values(found, name, interner.fields.get(name, 0), doc, values)
             for name in named:
                 self._values(values_of(document, name), name, interner.fields[name] | ONLY_SCOPED, doc, values)
+
+    def _mark_collected(self, values: dict[str, Values], marks: Marks) -> None:
+        interner = self._interner
         if values[STANDARD].values:
             interner.lexicons[STANDARD].mark(values[STANDARD].texts(), marks)
         if values[KEYWORD].values:
             interner.lexicons[KEYWORD].mark_values(values[KEYWORD].texts(), marks)
         if values[ENGLISH].values:
             self._mark_english(values[ENGLISH].texts(), marks)
-        if interner.special:
-            self._mark_special(documents, marks)
-        for field, prefixes in interner.prefixes.items():
+
+    def _mark_prefixes(self, documents: Sequence[Document], marks: Marks) -> None:
+        for field, prefixes in self._interner.prefixes.items():
             lengths = sorted({len(prefix) for prefix in prefixes})
             for doc, document in enumerate(documents):
                 held = self._words(document, field or None)
@@ -75,11 +178,15 @@ class Marker:
         analysis = self._interner.analysis.of(name)
         for value in found:
             if isinstance(value, str):
-                if analysis == KEYWORD:
-                    values[KEYWORD].add(fold(value).encode(), doc, field)
-                else:
-                    text = value if value.isascii() else spaced(value)
-                    values[analysis].add(text.encode(), doc, field)
+                self._add(value, analysis, field, doc, values)
+
+    @staticmethod
+    def _add(value: str, analysis: str, field: int, doc: int, values: dict[str, Values]) -> None:
+        if analysis == KEYWORD:
+            values[KEYWORD].add(fold(value).encode(), doc, field)
+        else:
+            text = value if value.isascii() else spaced(value)
+            values[analysis].add(text.encode(), doc, field)
 
     def _mark_english(self, texts: Texts, marks: Marks) -> None:
         """Forms that are new are analysed and remembered, then marked."""
@@ -98,10 +205,10 @@ class Marker:
         interner.surfaces.learn(surfaces, numbers)
         interner.surfaces.mark(unknown, lexicon, marks)
 
-    def _mark_special(self, documents: Sequence[Document], marks: Marks) -> None:
+    def _mark_special(self, documents: Iterable[tuple[int, Document]], marks: Marks) -> None:
         special = self._interner.special
         fields = {key.field for key in special}
-        for doc, document in enumerate(documents):
+        for doc, document in documents if special else ():
             for name in fields:
                 found = values_of(document, name)
                 keys = [Key(name, PRESENT, "")] if found else []
@@ -110,8 +217,98 @@ class Marker:
                     if (number := special.get(key)) is not None:
                         _mark_key(marks, number, doc)
 
+    def _mark_special_of_lines(self, lines: Prepared, batch: int, marks: Marks) -> None:
+        names, special = lines.names, self._interner.special
+        for value in lines.special(batch):
+            name, doc = names.names[lines.numbers[value]], lines.doc(value)
+            if (key := names.present.get(name)) is not None:
+                _mark_key(marks, key, doc)
+            if name in names.counted and lines.scan.spans.kind[value] == NUMBER:
+                word = number_word(float(lines.scan.bytes_of(value)))
+                if (key := special.get(Key(name, NUMBERS, word))) is not None:
+                    _mark_key(marks, key, doc)
+
     def _words(self, document: Document, field: str | None) -> set[str]:
         return {word for value, _ in texts(document, field, self._interner.analysis) for word in value}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The lines of a scan by what is to be done with their values; batch b has the documents 64 b to 64 b + 63."""
+
+    scan: Scan
+    names: Names
+    numbers: npt.NDArray[np.uint32]
+    """The field of each value, in names."""
+    standard: Column
+    english: Column
+    keyword: Column
+    _late: Numbers
+    _late_bounds: Numbers
+    _special: Numbers
+    _special_bounds: Numbers
+
+    @classmethod
+    def of(cls, scan: Scan, names: Names) -> Prepared:
+        numbers, kind = names.of(scan), scan.spans.kind
+        rank, documents = scan.rank[:-1][scan.spans.line], scan.documents
+        analysis = names.analysis[numbers]
+        docs = (rank & (DOCUMENTS_MAX - 1)).astype(np.uint8)
+        fields, by_analysis = names.field[numbers], np.where(kind == 0, analysis, NOWHERE)
+
+        def column(name: str) -> Column:
+            chosen = np.flatnonzero(by_analysis == ANALYSES.index(name))
+            buffer, starts, ends = scan.buffer, scan.spans.start[chosen], scan.spans.end[chosen]
+            if name == KEYWORD:
+                buffer, starts, ends = _lowered(buffer, starts, ends)
+            return Column.of(Texts(buffer, starts, ends, docs[chosen], fields[chosen]), rank[chosen], documents)
+
+        late = np.flatnonzero((kind & (ESCAPED | NOT_ASCII) != 0) & (analysis != NOWHERE))
+        special = np.flatnonzero(names.special[numbers])
+        columns = (column(STANDARD), column(ENGLISH), column(KEYWORD))
+        bounds = _bounds(rank[late], documents), _bounds(rank[special], documents)
+        return cls(scan, names, numbers, *columns, late, bounds[0], special, bounds[1])
+
+    def late(self, batch: int) -> list[int]:
+        """The values of a batch that must be decoded or folded first."""
+        return list(map(int, self._late[self._late_bounds[batch] : self._late_bounds[batch + 1]]))
+
+    def special(self, batch: int) -> list[int]:
+        """The values of a batch in fields of which a query asks for more than words."""
+        return list(map(int, self._special[self._special_bounds[batch] : self._special_bounds[batch + 1]]))
+
+    def odd(self, batch: int) -> list[tuple[int, Document]]:
+        """The odd documents of a batch, with their numbers in it."""
+        rank = self.scan.rank
+        first = DOCUMENTS_MAX * batch
+        ranked = ((int(rank[line]) - first, document) for line, document in self.scan.odd.items())
+        return [(doc, document) for doc, document in ranked if 0 <= doc < DOCUMENTS_MAX]
+
+    def doc(self, value: int) -> int:
+        """The number in its batch of the document that has the value."""
+        return int(self.scan.rank[self.scan.spans.line[value]]) % DOCUMENTS_MAX
+
+    def text(self, value: int) -> str:
+        """A string value."""
+        raw = self.scan.bytes_of(value)
+        if self.scan.spans.kind[value] & ESCAPED:
+            return str(json.loads(b'"%b"' % raw))
+        return raw.decode()
+
+
+def _bounds(rank: npt.NDArray[np.int64], documents: int) -> Numbers:
+    """Where the values of each batch of documents begin."""
+    return np.searchsorted(rank, np.arange(0, documents + DOCUMENTS_MAX, DOCUMENTS_MAX))
+
+
+def _lowered(
+    buffer: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """ASCII values, lower-cased in a buffer of their own."""
+    lowered = np.zeros(int((ends - starts).sum()) + PADDING, np.uint8)
+    bounds = np.zeros(starts.size + 1, np.int64)
+    line_kernels.lower_values(buffer, frozen(starts), frozen(ends), lowered, bounds)
+    return lowered, bounds[:-1], bounds[1:]
 
 
 def _mark_key(marks: Marks, number: int, doc: int) -> None:

@@ -6,6 +6,8 @@ caused it, which may be later than the one that matched.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,16 +64,22 @@ class Matcher:
         self._query_vector = lru_cache(maxsize=None)(self._vector_of_query)
 
     def _register(self) -> NestedSubscriptions | None:
-        with_sets: dict[int, Query] = {}
+        with_sets: list[tuple[int, Query, int, int | None]] = []
         for number, subscription in enumerate(self.subscriptions):
             if subscription.path is not None:
                 self._paths.add(number, subscription.path)
             if subscription.query is not None:
                 if any(nested(subscription.query)):
-                    with_sets[number] = subscription.query
+                    with_sets.append((number, subscription.query, 0, None))
                 else:
                     self._engine.add(number, subscription.query)
-        return NestedSubscriptions(with_sets, self._analysis, self._statistics) if with_sets else None
+        if not with_sets:
+            return None
+        found = NestedSubscriptions(
+            self._analysis, self._statistics, engine=self._engine, first=len(self.subscriptions)
+        )
+        found.add_all(with_sets)
+        return found
 
     def knowledge_of(self, subscription: Subscription) -> Knowledge:
         """What this subscription's truth depends on now."""
@@ -81,7 +89,20 @@ class Matcher:
     @property
     def counts(self) -> Counts:
         """What the engine has done, by the number of the subscription in `subscriptions`."""
-        return self._engine.counts
+        counts = self._engine.counts
+        if self._nested is None:
+            return counts
+        # What was registered for a nested query is its subscription's doing.
+        tried: Counter[int] = Counter()
+        for number, count in counts.tried.items():
+            tried[self._owner(number)] += count
+        errors = {self._owner(number): reason for number, reason in counts.errors.items()}
+        return Counts(counts.documents, counts.candidates, counts.checks, tried, errors)
+
+    def _owner(self, number: int) -> int:
+        owner = number if self._nested is None or number < len(self.subscriptions) else self._nested.owner(number)
+        assert owner is not None  # a query is registered as long as a subscription needs it
+        return owner
 
     def match(self, documents: Iterable[Document]) -> Iterator[Hit]:
         """The matches of a stream of documents."""
@@ -91,14 +112,25 @@ class Matcher:
 
     def _batch(self, batch: Sequence[Document]) -> Iterator[Hit]:
         for document, numbers in zip(batch, self._engine.match(batch, self._knowledge), strict=True):
-            found = [(number, document) for number in numbers]
-            if self._nested is not None:
-                found += self._nested.arrive(document)
+            if self._nested is None:
+                found = [(number, document) for number in numbers]
+            else:
+                found = self._with_nested(document, numbers, self._nested)
             if self._with_path:
                 found = self._where_paths_hold(found, document)
             found.sort(key=lambda pair: pair[0])
             for number, matching in found:
                 yield Hit(self.subscriptions[number], matching, document, self._score(number, matching))
+
+    def _with_nested(
+        self, document: Document, numbers: Sequence[int], nested: NestedSubscriptions
+    ) -> list[tuple[int, Document]]:
+        """The engine's numbers up to the last subscription are matches, those after it are for the nested ones."""
+        own = bisect_left(numbers, len(self.subscriptions))
+        told = nested.arrive(nested.tables.last + 1, document, numbers[own:])
+        return [(number, document) for number in numbers[:own]] + [
+            (one.number, nested.tables.document(one.position)) for one in told
+        ]
 
     def _where_paths_hold(self, found: list[tuple[int, Document]], new: Document) -> list[tuple[int, Document]]:
         """Keeps what has no path or whose path holds too, and adds what asks for a path only."""

@@ -1,19 +1,22 @@
 """What each kernel means: the same names in plain Python over lists, sets and dictionaries. Slow, and the definition.
 
 Here a value is bytes, a clause is a list of keys, a batch's marks are {key: mask of documents}; a missing word is None.
-Kernels whose names begin with an underscore are parts of others and have no twin. The first four stand in for single
+Kernels whose names begin with an underscore are parts of others and have no twin. The first six stand in for single
 machine instructions when Numba does not compile (NUMBA_DISABLE_JIT=1).
 """
 # ruff: noqa: PLR0917 — as many arguments as the kernels have
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from tocsin.dates import span
 
 Marks = dict[int, int]
 Clause = Sequence[int]
@@ -34,6 +37,18 @@ def word_bits(buffer: npt.NDArray[np.uint8], at: int | np.uint64) -> np.uint64:
     for found in _WORD.finditer(window):
         bits |= (1 << found.end()) - (1 << found.start())
     return np.uint64(bits)
+
+
+def stop_bits(buffer: npt.NDArray[np.uint8], at: int | np.uint64) -> np.uint64:
+    """One bit for each of 64 bytes: a quotation mark, a backslash or a control character."""
+    window = buffer[int(at) : int(at) + 64].tobytes()
+    return np.uint64(sum(1 << place for place, byte in enumerate(window) if byte in b'"\\' or byte < 0x20))
+
+
+def high_bits(buffer: npt.NDArray[np.uint8], at: int | np.uint64) -> np.uint64:
+    """One bit for each of 64 bytes: not ASCII."""
+    window = buffer[int(at) : int(at) + 64].tobytes()
+    return np.uint64(sum(1 << place for place, byte in enumerate(window) if byte >= 0x80))
 
 
 def load8(buffer: npt.NDArray[np.uint8], at: int | np.uint64) -> np.uint64:
@@ -322,3 +337,69 @@ def add_chains(clauses: Sequence[Clause]) -> dict[int, list[int]]:
 def read_chains(clauses: Sequence[Clause], ids: Sequence[int], dead: set[int]) -> list[tuple[list[int], int]]:
     """(keys, id) for each living clause, in order of arrival."""
     return [(list(clause), owner) for clause, owner in zip(clauses, ids, strict=True) if owner not in dead]
+
+
+# --- JSON lines -----------------------------------------------------------------------------------------------------
+
+
+class PlainLine(NamedTuple):
+    """What a plain line says; values as they are written, strings without their quotation marks."""
+
+    id: str
+    version: int
+    values: list[tuple[str, bytes]]  # (key, value), of id, source, time and all fields
+
+
+_NAME = rb'"([A-Za-z][A-Za-z0-9_.-]{0,62})"'
+_STRING = rb'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"'
+_NUMBER = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?(?![0-9.eE])"
+_VALUE = rb"(?:" + _STRING + rb"|" + _NUMBER + rb")"
+_SPACED = rb"[ \t\r\n]*"
+_LIST = rb"\[" + _SPACED + rb"(?:" + _VALUE + _SPACED + rb"(?:," + _SPACED + _VALUE + _SPACED + rb")*)?\]"
+_MEMBER = _NAME + _SPACED + rb":" + _SPACED + rb"(" + _VALUE + rb"|" + _LIST + rb"|null)" + _SPACED
+_PLAIN_MEMBER, _ONE_VALUE = re.compile(_MEMBER), re.compile(_VALUE)
+_PLAIN_LINE = re.compile(_SPACED + rb"\{" + _SPACED + _MEMBER + rb"(?:," + _SPACED + _MEMBER + rb")*\}" + _SPACED)
+
+
+def scan_lines(lines: Sequence[bytes], bytes_max: int, fields_max: int, values_max: int) -> list[PlainLine | None]:
+    """Each line, if it is plain; None for odd ones."""
+    return [_plain_line(line, bytes_max, fields_max, values_max) for line in lines]
+
+
+def _plain_line(line: bytes, bytes_max: int, fields_max: int, values_max: int) -> PlainLine | None:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return None
+    if len(line) > bytes_max or _PLAIN_LINE.fullmatch(line) is None:
+        return None
+    members = [(name.decode(), value) for name, value in _PLAIN_MEMBER.findall(line)]
+    own = {name: value for name, value in members if name in ("id", "source", "time", "version")}
+    values = [(name, one) for name, value in members if name != "version" for one in _ONE_VALUE.findall(value)]
+    texts = [own.get(name, b"null") for name in ("id", "source", "time")] + [dict(members).get("xml", b"null")]
+    version = own.get("version", b"null")
+    if (
+        len(dict(members)) < len(members)
+        or len(members) > min(fields_max, 64)
+        or any(one[:1] != b'"' and len(one) > 32 for _, one in values)
+        or any(text[:1] != b'"' and not _is_absent(text) for text in texts)
+        or any(b"\\" in text for text in texts[:3])
+        or len(texts[0]) <= 2
+        or _is_absent(texts[0])
+        or not (_is_absent(version) or re.fullmatch(rb"0|[1-9][0-9]{0,17}", version))
+        or (texts[2][:1] == b'"' and span(texts[2][1:-1].decode()) is None)
+    ):
+        return None
+    values = [(name, one[1:-1] if one[:1] == b'"' else one) for name, one in values if name != "xml"]
+    if len(values) > values_max:
+        return None
+    return PlainLine(json.loads(texts[0]), 1 if _is_absent(version) else int(version), values)
+
+
+def _is_absent(value: bytes) -> bool:
+    return value == b"null" or (value[:1] == b"[" and not value[1:-1].strip())
+
+
+def lower_values(values: Sequence[bytes]) -> list[bytes]:
+    """ASCII letters lower-cased."""
+    return [value.lower() for value in values]

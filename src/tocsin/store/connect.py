@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, make_url, select, update
+from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, inspect, make_url, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from tocsin.errors import StoreError
-from tocsin.store import schema
+from tocsin.store import schema, upgrade
 
 BUSY_SECONDS = 120  # how long a writer waits for another
 PAGE_CACHE_KIB = 65_536
@@ -69,11 +69,13 @@ class Store:
                 raise StoreError(f"{self.shown}: there is no store here")
             self._create()
         found = int(self.get("format"))
-        if found != schema.FORMAT:
+        if found > schema.FORMAT:
             raise StoreError(
-                f"{self.shown}: the store has format {found}, this Tocsin reads {schema.FORMAT}: "
-                + ("install a newer Tocsin" if found > schema.FORMAT else "run `tocsin upgrade` with it")
+                f"{self.shown}: the store has format {found}, this Tocsin reads {schema.FORMAT}: install a newer Tocsin"
             )
+        if found < schema.FORMAT:
+            with self.write() as transaction:
+                upgrade.bring_up(transaction)
 
     def _create(self) -> None:
         with self.write() as transaction:
@@ -118,6 +120,11 @@ class Store:
             if not changed.rowcount:
                 transaction.execute(insert(schema.site).values(key=key, value=value))
 
+    def drop(self, key: str) -> None:
+        """Forgets what is under the key."""
+        with self.write() as transaction:
+            transaction.execute(delete(schema.site).where(schema.site.c.key == key))
+
     @property
     def id(self) -> str:
         """The site's own name, drawn when the store was made."""
@@ -158,6 +165,11 @@ def advance(transaction: Connection, positions: int = 0, cursors: int = 0) -> tu
     moved = update(clock).values(position=clock.c.position + positions, cursor=clock.c.cursor + cursors)
     position, cursor = transaction.execute(moved.returning(clock.c.position, clock.c.cursor)).one()
     return int(position) - positions, int(cursor) - cursors
+
+
+def last_cursor(transaction: Connection) -> int:
+    """Of the last notification or digest."""
+    return int(transaction.execute(select(schema.clock.c.cursor)).scalar_one())
 
 
 def packed(value: object) -> str:

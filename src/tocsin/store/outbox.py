@@ -114,6 +114,7 @@ def finish(store: Store, batch: Batch, matches: Iterable[Found], receipts: Seque
         written = _append(transaction, batch, matches)
         documents = sum(receipt.documents for receipt in receipts if receipt.part == 0)
         ended = {"done": time.time(), "documents": documents, "matches": written}
+        ended |= {"snapshot": batch.snapshot, "statistics": batch.statistics}  # those that were used in the end
         transaction.execute(update(batches).where(which).values(**ended))
         if receipts:
             seen = {"job": batch.job, "batch": batch.number, "first": batch.first, "last": batch.last}

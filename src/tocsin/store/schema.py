@@ -22,8 +22,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-FORMAT = 1
-"""Of the tables; a store of another format is upgraded or refused (`store.connect`)."""
+FORMAT = 2
+"""Of the tables; an older store is brought up to it when it is opened (`store.upgrade`), a newer one is refused."""
 
 tables = MetaData()
 
@@ -77,7 +77,13 @@ subscriptions = Table(
     Column("changed", Double, nullable=False),
     Column("muted_until", Double),
     Column("expires", Double),
+    Column("mute", Text),  # drop, hold; null: not muted
+    Column("held_after", BigInteger),  # its notifications after this cursor are not shown yet; null: all are
+    Column("digest_due", Double),  # when the next digest is made; null: it is told at once
     UniqueConstraint("account", "id", "gone"),
+    Index("subscriptions_by_unmuting", "muted_until"),
+    Index("subscriptions_by_expiry", "expires"),
+    Index("subscriptions_by_digest", "digest_due"),
 )
 
 revisions = Table(  # what a subscription asked for, and for which documents
@@ -135,9 +141,51 @@ notifications = Table(  # the outbox: one row a match, for ever
     Column("statistics", BigInteger, nullable=False),
     Column("evidence", Text),  # JSON
     Column("made", Double, nullable=False),
+    Column("digest", BigInteger),  # the number of the digest that tells it; null: it is told by itself
     UniqueConstraint("subscription", "document", "version"),
+    Index("notifications_by_digest", "digest"),
     Index("notifications_by_account", "account", "cursor"),
     Index("notifications_by_subscription", "subscription", "cursor"),
+)
+
+digests = Table(  # notifications of a subscription that are told together
+    "digests",
+    tables,
+    Column("number", _Number, primary_key=True),
+    Column("account", Text, nullable=False),
+    Column("subscription", BigInteger, ForeignKey("subscriptions.number"), nullable=False),
+    Column("cursor", BigInteger, nullable=False, unique=True),  # one order with the notifications
+    Column("count", BigInteger, nullable=False),
+    Column("made", Double, nullable=False),
+    Index("digests_by_account", "account", "cursor"),
+    Index("digests_by_subscription", "subscription", "cursor"),
+)
+
+webhooks = Table(  # where a subscription is told, and how far that has come
+    "webhooks",
+    tables,
+    Column("subscription", BigInteger, ForeignKey("subscriptions.number"), primary_key=True, autoincrement=False),
+    Column("url", Text, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("cursor", BigInteger, nullable=False),  # all up to this one is delivered, or among the undelivered
+    Column("attempts", Integer, nullable=False),  # at the next one, that failed
+    Column("next_try", Double),
+    Column("problem", Text),  # of the last attempt
+)
+
+undelivered = Table(  # what a webhook did not take in all its attempts; it can be sent again
+    "undelivered",
+    tables,
+    Column("number", _Number, primary_key=True),
+    Column("account", Text, nullable=False),
+    Column("subscription", BigInteger, ForeignKey("subscriptions.number"), nullable=False),
+    Column("cursor", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("problem", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("wanted", Boolean, nullable=False),  # is to be sent again
+    UniqueConstraint("subscription", "cursor"),
+    Index("undelivered_by_account", "account", "number"),
 )
 
 dead_letters = Table(  # what arrived and was refused, with the reason
@@ -170,4 +218,37 @@ tokens = Table(
     Column("label", Text, nullable=False),
     Column("created", Double, nullable=False),
     Column("expires", Double),
+)
+
+replies = Table(  # what a call with an idempotency key was answered
+    "replies",
+    tables,
+    Column("account", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("fingerprint", LargeBinary, nullable=False),  # of the request
+    Column("status", Integer),  # null: the call has not ended
+    Column("body", Text),
+    Column("at", Double, nullable=False),
+    Index("replies_by_age", "at"),
+)
+
+journal = Table(  # who did what
+    "journal",
+    tables,
+    Column("number", _Number, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("account", Text),
+    Column("action", Text, nullable=False),
+    Column("target", Text),
+    Column("detail", Text),  # JSON
+    Index("journal_by_account", "account", "number"),
+)
+
+costs = Table(  # what matching a subscription has cost so far
+    "costs",
+    tables,
+    Column("subscription", BigInteger, ForeignKey("subscriptions.number"), primary_key=True, autoincrement=False),
+    Column("tried", BigInteger, nullable=False),  # documents on which it was looked at by itself
+    Column("matched", BigInteger, nullable=False),
+    Column("noted", Double, nullable=False),
 )

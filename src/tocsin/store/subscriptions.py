@@ -13,16 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
 
 from tocsin.errors import SubscriptionError
 from tocsin.intake import shown
 from tocsin.store import schema
-from tocsin.store.connect import Store, head, packed
+from tocsin.store.connect import Store, advance, head, last_cursor, packed
 
 ACTIVE, PAUSED, MUTED, EXPIRED, DELETED = "active", "paused", "muted", "expired", "deleted"
-IN_FORCE = frozenset({ACTIVE, MUTED})
-"""States in which new documents are matched; what comes of a muted one waits, or is dropped, by its mode."""
+DROP, HOLD = "drop", "hold"
+"""What becomes of the documents that arrive while a subscription is muted: they are not told, or told afterwards."""
+KEEP: Any = object()
+"""Leaves a value as it is."""
 LOOKED_UP = 500
 table, revisions = schema.subscriptions, schema.revisions
 
@@ -61,6 +63,19 @@ class Kept:
     changed: float
     muted_until: float | None
     expires: float | None
+    mute: str | None = None
+    held_after: int | None = None
+    digest_due: float | None = None
+
+    @property
+    def in_force(self) -> bool:
+        """Are documents that are accepted now matched with it?"""
+        return in_force(self.state, self.mute)
+
+
+def in_force(state: str, mute: str | None) -> bool:
+    """In this state, are new documents matched? One that drops while it is muted is as if it paused."""
+    return state == ACTIVE or (state == MUTED and mute == HOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,16 @@ class Wish:
     asked: Asked
     about: Mapping[str, Any] = field(default_factory=dict)
     expires: float | None = None
+    digest_due: float | None = None
+    webhook: Webhook | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Where a subscription is told, and the secret that signs it."""
+
+    url: str
+    secret: str = field(repr=False)
 
 
 # --- changing --------------------------------------------------------------------------------------------------------
@@ -84,7 +109,7 @@ def add(store: Store, account: str, wishes: Sequence[Wish]) -> dict[int, Subscri
 
 def add_in(transaction: Connection, account: str, wishes: Sequence[Wish]) -> dict[int, SubscriptionError]:
     """The same, as a part of a transaction. An id that the account uses already is refused."""
-    since = head(transaction)
+    since, told = head(transaction), last_cursor(transaction)
     now = time.time()
     taken = _taken(transaction, account, {wish.id for wish in wishes})
     refused: dict[int, SubscriptionError] = {}
@@ -108,6 +133,8 @@ def add_in(transaction: Connection, account: str, wishes: Sequence[Wish]) -> dic
             "created": now,
             "changed": now,
             "expires": wish.expires,
+            "digest_due": wish.digest_due,
+            "held_after": None if wish.digest_due is None else told,
         }
         for wish in fresh
     ]
@@ -115,7 +142,26 @@ def add_in(transaction: Connection, account: str, wishes: Sequence[Wish]) -> dic
     numbers = transaction.execute(made, rows).scalars().all()
     begun = [_revision(number, 1, wish.asked, since) for number, wish in zip(numbers, fresh, strict=True)]
     transaction.execute(insert(revisions), begun)
+    hooks = [_webhook(number, wish.webhook, told) for number, wish in zip(numbers, fresh, strict=True) if wish.webhook]
+    if hooks:
+        transaction.execute(insert(schema.webhooks), hooks)
     return refused
+
+
+def _webhook(subscription: int, webhook: Webhook, cursor: int) -> dict[str, object]:
+    told = {"subscription": subscription, "url": webhook.url, "secret": webhook.secret}
+    return told | {"cursor": cursor, "attempts": 0}
+
+
+def point_in(transaction: Connection, number: int, webhook: Webhook | None) -> None:
+    """Tells the subscription somewhere else from now on, or nowhere; what waits for the old place goes to the new."""
+    hooks = schema.webhooks
+    if webhook is None:
+        transaction.execute(delete(hooks).where(hooks.c.subscription == number))
+        return
+    values = {"url": webhook.url, "secret": webhook.secret, "attempts": 0, "next_try": None, "problem": None}
+    if not transaction.execute(update(hooks).where(hooks.c.subscription == number).values(**values)).rowcount:
+        transaction.execute(insert(hooks).values(**_webhook(number, webhook, last_cursor(transaction))))
 
 
 def _taken(transaction: Connection, account: str, ids: set[str]) -> set[str]:
@@ -140,24 +186,10 @@ def _revision(subscription: int, revision: int, asked: Asked, since: int) -> dic
     }
 
 
-def change(
-    store: Store,
-    kept: Kept,
-    *,
-    asked: Asked | None = None,
-    state: str | None = None,
-    about: Mapping[str, Any] | None = None,
-    muted_until: float | None = None,
-    expires: float | None = None,
-) -> Kept:
-    """Gives the subscription a new query, state or description; returns it as it is then.
-
-    SubscriptionError if somebody else has changed it meanwhile.
-    """
+def change(store: Store, kept: Kept, **values: Any) -> Kept:
+    """Gives the subscription a new query, state or description (see change_in); returns it as it is then."""
     with store.write() as transaction:
-        return change_in(
-            transaction, kept, asked=asked, state=state, about=about, muted_until=muted_until, expires=expires
-        )
+        return change_in(transaction, kept, **values)
 
 
 def change_in(
@@ -167,28 +199,39 @@ def change_in(
     asked: Asked | None = None,
     state: str | None = None,
     about: Mapping[str, Any] | None = None,
-    muted_until: float | None = None,
-    expires: float | None = None,
+    mute: str | None = KEEP,
+    muted_until: float | None = KEEP,
+    expires: float | None = KEEP,
+    digest_due: float | None = KEEP,
 ) -> Kept:
-    """The same, as a part of a transaction."""
+    """The same, as a part of a transaction. SubscriptionError if somebody else has changed it meanwhile."""
     now = head(transaction)
     new_state = state or kept.state
+    new_mute = (kept.mute if mute is KEEP else mute) if new_state == MUTED else None
     new_asked = asked or kept.asked
     revision = kept.revision + 1
+    due = kept.digest_due if digest_due is KEEP else digest_due
+    is_held = due is not None or (new_state == MUTED and new_mute == HOLD) or new_state == DELETED
     values: dict[str, Any] = {
         "state": new_state,
         "revision": revision,
         "changed": time.time(),
-        "muted_until": muted_until,
-        "expires": expires,
+        "mute": new_mute,
+        "muted_until": (kept.muted_until if muted_until is KEEP else muted_until) if new_state == MUTED else None,
+        "expires": kept.expires if expires is KEEP else expires,
+        "digest_due": due,
         "gone": kept.number if new_state == DELETED else 0,
     }
+    if is_held and kept.held_after is None and new_state != DELETED:
+        values["held_after"] = last_cursor(transaction)
     if about is not None:
         values["about"] = packed(dict(about))
     same = (table.c.number == kept.number) & (table.c.revision == kept.revision)
     if not transaction.execute(update(table).where(same).values(**values)).rowcount:
         raise SubscriptionError(f"the subscription {shown(kept.id)} was changed meanwhile: read it again")
-    was, is_now = kept.state in IN_FORCE, new_state in IN_FORCE
+    if not is_held and kept.held_after is not None:
+        _release(transaction, kept.number, kept.held_after)
+    was, is_now = kept.in_force, in_force(new_state, new_mute)
     if was and (asked is not None or not is_now):
         ended = (revisions.c.subscription == kept.number) & revisions.c.until.is_(None)
         transaction.execute(update(revisions).where(ended).values(until=now))
@@ -199,6 +242,39 @@ def change_in(
         transaction.execute(insert(revisions), [idle])
     found = transaction.execute(_select().where(table.c.number == kept.number)).one()
     return _kept(found)
+
+
+def _release(transaction: Connection, number: int, held_after: int) -> None:
+    """Shows what was held: it gets the next cursors, in its order, so that whoever has read on finds it too."""
+    rows = schema.notifications
+    held = (rows.c.subscription == number) & (rows.c.cursor > held_after) & rows.c.digest.is_(None)
+    cursors = transaction.execute(select(rows.c.cursor).where(held).order_by(rows.c.cursor)).scalars().all()
+    if cursors:
+        _, before = advance(transaction, cursors=len(cursors))
+        moved = update(rows).where(rows.c.cursor == bindparam("old")).values(cursor=bindparam("new"))
+        pairs = [{"old": old, "new": new} for new, old in enumerate(cursors, before + 1)]
+        transaction.execute(moved, pairs)
+    transaction.execute(update(table).where(table.c.number == number).values(held_after=None))
+
+
+def due(store: Store, now: float, limit: int = 1_000) -> list[Kept]:
+    """The subscriptions whose mute or whole life has ended by now."""
+    over = (table.c.gone == 0) & (
+        ((table.c.state == MUTED) & (table.c.muted_until <= now))
+        | (table.c.state.in_((ACTIVE, PAUSED, MUTED)) & (table.c.expires <= now))
+    )
+    with store.read() as transaction:
+        return [_kept(row) for row in transaction.execute(_select().where(over).order_by(table.c.number).limit(limit))]
+
+
+def next_due(store: Store) -> float | None:
+    """When the next mute or subscription ends."""
+    living = table.c.gone == 0
+    unmuted = select(func.min(table.c.muted_until)).where(living & (table.c.state == MUTED))
+    expired = select(func.min(table.c.expires)).where(living & table.c.state.in_((ACTIVE, PAUSED, MUTED)))
+    with store.read() as transaction:
+        found = [transaction.execute(asked).scalar() for asked in (unmuted, expired)]
+    return min((float(moment) for moment in found if moment is not None), default=None)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -230,6 +306,9 @@ def _kept(row: Row[Any]) -> Kept:
         changed=row.changed,
         muted_until=row.muted_until,
         expires=row.expires,
+        mute=row.mute,
+        held_after=row.held_after,
+        digest_due=row.digest_due,
     )
 
 

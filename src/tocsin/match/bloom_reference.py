@@ -1,0 +1,21 @@
+"""What the kernels of `bloom_kernels` mean: the same name in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_ALL = (1 << 64) - 1
+
+
+def hash_words(words: Sequence[bytes]) -> list[int]:
+    """FNV-1a of each word, stirred as MurmurHash3 ends, so that every bit depends on every byte."""
+    return [_hash(word) for word in words]
+
+
+def _hash(word: bytes) -> int:
+    mixed = 0xCBF29CE484222325
+    for byte in word:
+        mixed = (mixed ^ byte) * 0x100000001B3 & _ALL
+    for stir in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        mixed = (mixed ^ mixed >> 33) * stir & _ALL
+    return mixed ^ mixed >> 33

@@ -1,0 +1,289 @@
+"""What nested subscriptions remember, as plain tables.
+
+- *support* (set, value, position): the document at this position put the value into the set. A value is in a set
+  as long as a document supports it.
+- *holding* (field, value, position): the current document at this position holds the value in the field.
+- *told* (number, position): the subscription of this number was told of the document at this position.
+- *current* (id, position): where the current version of a document stands in the log.
+
+A position is a document's place in the one log of the collection; each version has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from tocsin.match.nested.translate import Value
+from tocsin.model import Document
+
+Holding = tuple[str, Value]
+"""A field and a value that a document holds in it."""
+
+
+class Tables(Protocol):
+    """Where the tables live. Every call sees what the calls before it did."""
+
+    @property
+    def last(self) -> int:
+        """The position of the last document that arrived; what comes again is known by this."""
+
+    def set_of(self, query: str, source: str) -> tuple[int, bool]:
+        """The number of a set by the text of its query and the field it collects; was it made just now?"""
+
+    def sets(self) -> Collection[int]:
+        """The numbers of all sets."""
+
+    def drop_set(self, number: int) -> None:
+        """Nobody needs the set any more."""
+
+    def sets_with(self, value: Value) -> Collection[int]:
+        """The sets that hold the value."""
+
+    def contains(self, number: int, value: Value) -> bool:
+        """Is the value in the set?"""
+
+    def values(self, number: int) -> Iterable[Value]:
+        """All values of the set."""
+
+    def size(self, number: int) -> int:
+        """How many values the set has."""
+
+    def support(self, number: int, value: Value, position: int) -> bool:
+        """The document puts the value into the set; True if it was not there."""
+
+    def withdraw(self, number: int, value: Value, position: int) -> bool:
+        """The document no longer does; True if the value has left the set."""
+
+    def supported(self, position: int) -> list[tuple[int, Value]]:
+        """The (set, value) pairs that the document supports."""
+
+    def supporter(self, number: int, value: Value) -> int | None:
+        """The earliest document that put the value into the set."""
+
+    def fields(self) -> Collection[str]:
+        """The fields whose holdings are kept."""
+
+    def watch(self, field: str) -> None:
+        """From now on, the holdings of this field are kept."""
+
+    def hold(self, position: int, holdings: Collection[Holding]) -> None:
+        """The document holds these."""
+
+    def release(self, position: int, holdings: Collection[Holding]) -> None:
+        """The document is not current any more."""
+
+    def holders(self, field: str, value: Value) -> Iterable[int]:
+        """The current documents that hold the value."""
+
+    def arrive(self, position: int, document: Document) -> None:
+        """The document is the current one of its id now."""
+
+    def leave(self, id: str) -> None:
+        """There is no document of this id any more."""
+
+    def current(self, id: str) -> int | None:
+        """Where the current document of this id stands."""
+
+    def document(self, position: int) -> Document:
+        """A document that is, or until this step was, current."""
+
+    def documents(self) -> Iterator[tuple[int, Document]]:
+        """All current documents, in order."""
+
+    def tell(self, number: int, position: int) -> bool:
+        """The subscription is told of the document; False if it was before."""
+
+    def forget(self, number: int) -> None:
+        """The subscription is gone."""
+
+
+class InMemory:
+    """The tables as dictionaries."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._next = 0
+        self._sets: dict[Value, dict[int, dict[int, None]]] = {}  # value -> set -> supporters
+        self._values: dict[int, set[Value]] = {}
+        self._supported: dict[int, dict[tuple[int, Value], None]] = {}
+        self._fields: dict[str, None] = {}
+        self._holders: dict[Holding, dict[int, None]] = {}
+        self._current: dict[str, int] = {}
+        self._documents: dict[int, Document] = {}
+        self._told: dict[int, set[int]] = {}
+
+    def set_of(self, query: str, source: str) -> tuple[int, bool]:
+        """A number, and whether it is a new one."""
+        known = self._numbers.get((query, source))
+        if known is not None:
+            return known, False
+        number = self._numbers[query, source] = self._next
+        self._next += 1
+        self._values[number] = set()
+        return number, True
+
+    def sets(self) -> Collection[int]:
+        """Their numbers."""
+        return list(self._values)
+
+    def drop_set(self, number: int) -> None:
+        """Its values go too."""
+        for value in self._values.pop(number):
+            for position in self._sets[value].pop(number):
+                del self._supported[position][number, value]
+            if not self._sets[value]:
+                del self._sets[value]
+        self._numbers = {name: one for name, one in self._numbers.items() if one != number}
+
+    def sets_with(self, value: Value) -> Collection[int]:
+        """Their numbers."""
+        return self._sets.get(value, ())
+
+    def contains(self, number: int, value: Value) -> bool:
+        """Is it there?"""
+        return value in self._values[number]
+
+    def values(self, number: int) -> Iterable[Value]:
+        """All of them."""
+        return self._values[number]
+
+    def size(self, number: int) -> int:
+        """How many."""
+        return len(self._values[number])
+
+    def support(self, number: int, value: Value, position: int) -> bool:
+        """True if the value is new in the set."""
+        supporters = self._sets.setdefault(value, {}).setdefault(number, {})
+        is_new = not supporters
+        if position not in supporters:
+            supporters[position] = None
+            self._supported.setdefault(position, {})[number, value] = None
+            if is_new:
+                self._values[number].add(value)
+        return is_new
+
+    def withdraw(self, number: int, value: Value, position: int) -> bool:
+        """True if nobody supports the value any more."""
+        supporters = self._sets[value][number]
+        del supporters[position]
+        del self._supported[position][number, value]
+        if supporters:
+            return False
+        del self._sets[value][number]
+        if not self._sets[value]:
+            del self._sets[value]
+        self._values[number].discard(value)
+        return True
+
+    def supported(self, position: int) -> list[tuple[int, Value]]:
+        """A copy."""
+        return list(self._supported.get(position, ()))
+
+    def supporter(self, number: int, value: Value) -> int | None:
+        """The smallest position."""
+        return min(self._sets.get(value, {}).get(number, ()), default=None)
+
+    def fields(self) -> Collection[str]:
+        """Their names."""
+        return self._fields.keys()
+
+    def watch(self, field: str) -> None:
+        """Documents that are here already are held by the caller."""
+        self._fields[field] = None
+
+    def hold(self, position: int, holdings: Collection[Holding]) -> None:
+        """Each once."""
+        for holding in holdings:
+            self._holders.setdefault(holding, {})[position] = None
+
+    def release(self, position: int, holdings: Collection[Holding]) -> None:
+        """Undo hold()."""
+        for holding in holdings:
+            holders = self._holders.get(holding)
+            if holders is not None:
+                holders.pop(position, None)
+                if not holders:
+                    del self._holders[holding]
+
+    def holders(self, field: str, value: Value) -> Iterable[int]:
+        """Their positions."""
+        return list(self._holders.get((field, value), ()))
+
+    def arrive(self, position: int, document: Document) -> None:
+        """The older version is gone."""
+        self.leave(document.id)
+        self._current[document.id] = position
+        self._documents[position] = document
+        self.last = position
+
+    def leave(self, id: str) -> None:
+        """With its content."""
+        old = self._current.pop(id, None)
+        if old is not None:
+            del self._documents[old]
+            self._supported.pop(old, None)
+
+    def current(self, id: str) -> int | None:
+        """None if there is none."""
+        return self._current.get(id)
+
+    def document(self, position: int) -> Document:
+        """By its place in the log."""
+        return self._documents[position]
+
+    def documents(self) -> Iterator[tuple[int, Document]]:
+        """In order of arrival."""
+        yield from list(self._documents.items())
+
+    def tell(self, number: int, position: int) -> bool:
+        """False if it was told before."""
+        told = self._told.setdefault(number, set())
+        if position in told:
+            return False
+        told.add(position)
+        return True
+
+    def forget(self, number: int) -> None:
+        """All that it was told."""
+        self._told.pop(number, None)
+
+    # --- keeping -------------------------------------------------------------------------------
+
+    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Everything but the documents' content, as rows of plain tables."""
+        return {
+            "last": [(self.last,)],
+            "sets": [(number, query, source) for (query, source), number in self._numbers.items()],
+            "support": [
+                (number, value, position)
+                for value, sets in self._sets.items()
+                for number, positions in sets.items()
+                for position in positions
+            ],
+            "fields": [(field,) for field in self._fields],
+            "holding": [(*holding, position) for holding, places in self._holders.items() for position in places],
+            "current": list(self._current.items()),
+            "told": [(number, position) for number, positions in self._told.items() for position in positions],
+        }
+
+    @classmethod
+    def from_rows(cls, rows: Mapping[str, Iterable[tuple[Any, ...]]], documents: Mapping[int, Document]) -> InMemory:
+        """Undo rows(), with the content of the current documents by position."""
+        self = cls()
+        for number, query, source in rows["sets"]:
+            self._numbers[query, source] = number
+            self._values[number] = set()
+            self._next = max(self._next, number + 1)
+        for number, value, position in rows["support"]:
+            self.support(number, value, position)
+        self._fields = dict.fromkeys(field for (field,) in rows["fields"])
+        for field, value, position in rows["holding"]:
+            self.hold(position, [(field, value)])
+        self._current = dict(rows["current"])  # type: ignore[arg-type]  # rows of two
+        self._documents = {position: documents[position] for position in sorted(self._current.values())}
+        for number, position in rows["told"]:
+            self.tell(number, position)
+        ((self.last,),) = rows["last"]
+        return self

@@ -1,0 +1,293 @@
+"""Chord: who owns a key, and how a message gets there (DHTrie, "Router service"; Chord §4).
+
+    owns(key)                 yes, no, or not to be said now: the node is joining, leaving, or has lost its predecessor
+    route(key, payload)       brings a message to the owner of a key, from node to node: O(log N) hops; may be lost
+    lookup(key, then)         finds the owner, recursively (the question travels) or iteratively (the asker does);
+                              asks again on another way when no answer comes
+
+Where ownership cannot be told, messages for the owner are held until it can: acting on a guess would let two nodes
+take what belongs to one. How the ring is kept together is `membership`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from tocsin.overlay.key import MASK, Key
+from tocsin.overlay.message import Address, Message, Peer, message
+from tocsin.overlay.node import Deliver, Effect, Handler, Node, Seconds, Send, Token, Wake
+from tocsin.overlay.table import BACK_STEPS, Table
+
+HOPS_MAX = 192
+Then: TypeAlias = Callable[[Peer | None, int, Seconds], list[Effect]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChordSettings:
+    """How the ring is kept together."""
+
+    successors: int = 8
+    """Nodes after it that each node knows, so that the ring survives that several fail at once."""
+    replicas: int = 3
+    """Copies of an item, on different hosts; the owner's is one of them."""
+    tick_seconds: Seconds = 1.0
+    """Time between two looks at the neighbours."""
+    probes_missed_max: int = 3
+    """Unanswered probes after which a neighbour is taken for dead."""
+    suspicion_seconds: Seconds = 10.0
+    """How long nothing is believed of a node that was taken for dead, unless it speaks itself."""
+    fingers_per_tick: int = 2
+    """Fingers that are looked up again at each tick."""
+    lookup_seconds: Seconds = 2.0
+    """Time after which a lookup is tried again."""
+    lookup_attempts_max: int = 6
+    """Tries of a lookup before it fails."""
+    held_max: int = 1_000
+    """Messages that are held while ownership is open; more are dropped, and come again from their senders."""
+    page_items_max: int = 500
+    """Items in one message."""
+
+
+@message(1)
+@dataclass(frozen=True, slots=True)
+class Route(Message):
+    """A message on its way to the owner of a key."""
+
+    key: Key
+    payload: Message
+    hops: int
+    attempt: int
+    last: int  # steps back that are allowed: whoever sent it takes the receiver for the owner. 0: on the way
+
+
+@message(2)
+@dataclass(frozen=True, slots=True)
+class FindOwner(Message):
+    """Whoever owns the key that this is routed to should answer."""
+
+    request: int
+    sender: Peer
+
+
+@message(3)
+@dataclass(frozen=True, slots=True)
+class Owner(Message):
+    """I own it."""
+
+    request: int
+    owner: Peer
+    hops: int
+
+
+@message(4)
+@dataclass(frozen=True, slots=True)
+class AskNext(Message):
+    """An iterative lookup: where would you send this?"""
+
+    key: Key
+    request: int
+    sender: Peer
+    attempt: int
+    last: int
+
+
+@message(5)
+@dataclass(frozen=True, slots=True)
+class Next(Message):
+    """There; or it is mine."""
+
+    request: int
+    peer: Peer
+    found: bool
+    last: int
+
+
+class Found(NamedTuple):
+    """Delivered for a lookup of the layer above."""
+
+    key: Key
+    owner: Peer | None  # None: no answer after all attempts
+
+
+@dataclass(slots=True)
+class _Request:
+    key: Key
+    then: Then
+    is_iterative: bool
+    via: Address | None
+    attempt: int = 0
+    asked: int = 0
+
+
+class Chord:
+    """Routing by key."""
+
+    __slots__ = (
+        "_held",
+        "_last_request",
+        "_requests",
+        "is_gone",
+        "is_ready",
+        "me",
+        "node",
+        "predecessor",
+        "settings",
+        "table",
+    )
+    name = "chord"
+
+    def __init__(self, node: Node, settings: ChordSettings) -> None:
+        self.node = node
+        self.me = node.me
+        self.settings = settings
+        self.table = Table(node.me, settings.successors)
+        self.predecessor: Peer | None = None
+        self.is_ready = False  # it has what belongs to its range; before that it owns nothing
+        self.is_gone = False  # it left, and passes on what still comes
+        self._held: list[Message] | None = None
+        self._requests: dict[int, _Request] = {}
+        self._last_request = 0
+        node.add(self)
+        node.receive(FindOwner, self._on_find_owner)
+
+    def handlers(self) -> dict[type, Handler]:
+        """Types of messages, and who takes them."""
+        return {Route: self._on_route, Owner: self._on_owner, AskNext: self._on_ask_next, Next: self._on_next}
+
+    def start(self, now: Seconds) -> list[Effect]:
+        """Nothing to begin with."""
+        return []
+
+    # --- ownership ---------------------------------------------------------------------------------------------------
+
+    def owns(self, key: Key) -> bool | None:
+        """Whether a key is this node's; None: not to be said now."""
+        if not self.is_ready:
+            return False if self.is_gone else None
+        low = self.predecessor
+        if low is None:
+            return None if self.table.successors else True
+        return (key - low.key - 1) & MASK <= (self.me.key - low.key - 1) & MASK
+
+    def hold(self, message: Message) -> list[Effect]:
+        """Keeps a message until ownership is clear."""
+        if self._held is None:
+            self._held = []
+        if len(self._held) < self.settings.held_max:
+            self._held.append(message)
+        return []
+
+    def release(self, now: Seconds) -> list[Effect]:
+        """Ownership may be clear now: looks again at what was held."""
+        if not self._held:
+            return []
+        held, self._held = self._held, None
+        return self.node.handle_all(held, now)
+
+    # --- routing -----------------------------------------------------------------------------------------------------
+
+    def step(self, key: Key, attempt: int, last: int) -> tuple[Peer | None, int]:
+        """The next node for a message that is not for this one."""
+        if self.is_gone:
+            return (self.table.successors[0], BACK_STEPS) if self.table.successors else (None, 0)
+        if last and self.predecessor is not None:
+            return self.predecessor, last - 1
+        return self.table.next_hop(key, attempt)
+
+    def route(self, key: Key, payload: Message, now: Seconds, attempt: int = 0) -> list[Effect]:
+        """Brings a message to the owner of a key. It may get lost; whoever needs an answer asks again."""
+        return self._on_route(Route(key, payload, 0, attempt, 0), now)
+
+    def _on_route(self, message: Route, now: Seconds) -> list[Effect]:
+        key, last = message.key, message.last
+        is_owner = self.owns(key)
+        if is_owner:
+            return self.node.deliver(message.payload, (key,), message.hops, now)
+        if is_owner is None and (last or not self.table.successors):
+            return self.hold(message)
+        hop, last = self.step(key, message.attempt, last)
+        if hop is None or message.hops >= HOPS_MAX:
+            self.node.dropped += 1
+            return []
+        return [Send(hop.address, Route(key, message.payload, message.hops + 1, message.attempt, last))]
+
+    # --- lookups -----------------------------------------------------------------------------------------------------
+
+    def lookup(
+        self, key: Key, now: Seconds, then: Then | None = None, is_iterative: bool = False, via: Address | None = None
+    ) -> list[Effect]:
+        """Finds the owner of a key and calls `then` with it, or with None after too many attempts.
+
+        Without `then` the answer goes to the layer above. `via` is a node of the ring, for one that is not in it yet.
+        """
+        if then is None:
+
+            def then(owner: Peer | None, hops: int, now: Seconds) -> list[Effect]:
+                return [Deliver(Found(key, owner), (key,), hops)]
+
+        if via is None and self.owns(key):
+            return then(self.me, 0, now)
+        self._last_request += 1
+        self._requests[self._last_request] = _Request(key, then, is_iterative, via)
+        return self._ask(self._last_request, now)
+
+    def _ask(self, number: int, now: Seconds) -> list[Effect]:
+        request = self._requests[number]
+        later = Wake(now + self.settings.lookup_seconds, (self.name, number, request.attempt))
+        if request.is_iterative:
+            request.asked = 0
+            hop, last = self.step(request.key, request.attempt, 0)
+            return [later, *self._ask_next(number, request, hop, last)]
+        question = FindOwner(number, self.me)
+        if request.via is not None:
+            return [later, Send(request.via, Route(request.key, question, 1, request.attempt, 0))]
+        return [later, *self.route(request.key, question, now, request.attempt)]
+
+    def _ask_next(self, number: int, request: _Request, hop: Peer | None, last: int) -> list[Effect]:
+        if hop is None or request.asked >= HOPS_MAX:
+            return []
+        request.asked += 1
+        return [Send(hop.address, AskNext(request.key, number, self.me, request.attempt, last))]
+
+    def _on_find_owner(self, message: FindOwner, keys: tuple[Key, ...], hops: int, now: Seconds) -> list[Effect]:
+        return [Send(message.sender.address, Owner(message.request, self.me, hops))]
+
+    def _on_owner(self, message: Owner, now: Seconds) -> list[Effect]:
+        request = self._requests.pop(message.request, None)
+        return [] if request is None else request.then(message.owner, message.hops, now)
+
+    def _on_ask_next(self, message: AskNext, now: Seconds) -> list[Effect]:
+        is_owner = self.owns(message.key)
+        if is_owner:
+            answer = Next(message.request, self.me, True, 0)
+        else:
+            hop, last = self.step(message.key, message.attempt, message.last)
+            if hop is None or (is_owner is None and message.last):
+                return []  # it cannot tell now; the asker tries again
+            answer = Next(message.request, hop, False, last)
+        return [Send(message.sender.address, answer)]
+
+    def _on_next(self, message: Next, now: Seconds) -> list[Effect]:
+        request = self._requests.get(message.request)
+        if request is None:
+            return []
+        if message.found:
+            del self._requests[message.request]
+            return request.then(message.peer, request.asked, now)
+        if message.peer.address == self.me.address:  # the way leads back to the asker, who is not the owner: stale
+            return []
+        return self._ask_next(message.request, request, message.peer, message.last)
+
+    def wake(self, token: Token, now: Seconds) -> list[Effect]:
+        """No answer came in time: tries another way, or gives up."""
+        _, number, attempt = token
+        request = self._requests.get(number)
+        if request is None or request.attempt != attempt:
+            return []
+        request.attempt += 1
+        if request.attempt < self.settings.lookup_attempts_max:
+            return self._ask(number, now)
+        del self._requests[number]
+        return request.then(None, 0, now)

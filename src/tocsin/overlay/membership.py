@@ -1,0 +1,447 @@
+"""How the ring is kept together: join, leave, stabilise, notice the dead, hand keys over (Chord §4.4, §4.5, §5).
+
+At each tick a node asks its successor for its neighbours. The question is a probe (unanswered ones mean death), tells
+the successor that its predecessor lives, and brings back a nearer successor and the successor list: three duties of
+Chord in one exchange.
+
+A range changes hands in one message: whoever gives stops owning when it sends, whoever takes owns when everything has
+arrived; between the two nobody acts as owner, and what arrives is held. So nothing is done twice, nothing is missed.
+
+    joining    the new node finds its successor, claims its range and gets it in pages
+    leaving    the node gives its range to its successor in pages, then tells its predecessor
+    failing    the successor holds copies (`items`); it owns the range as soon as the next predecessor speaks up
+
+A node that loses all its neighbours does not take itself for a ring of one: it may be the one that is cut off. It owns
+nothing until it has found the others again. Nodes that were lost are asked now and then, so that rings that were
+split find each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple, Protocol
+
+from tocsin.overlay.chord import Chord
+from tocsin.overlay.key import BITS, MASK, Key, is_between
+from tocsin.overlay.message import Address, Item, Message, Peer, message
+from tocsin.overlay.node import Deliver, Effect, Handler, Node, Seconds, Send, Token, Wake
+
+CONTACTS_MAX = 16
+SEARCH_TICKS = 5
+"""A lost node is asked for the ring every so many ticks."""
+
+
+@message(10)
+@dataclass(frozen=True, slots=True)
+class Stabilise(Message):
+    """Who are your neighbours? I am before you."""
+
+    sender: Peer
+    is_ready: bool
+
+
+@message(11)
+@dataclass(frozen=True, slots=True)
+class Neighbours(Message):
+    """These."""
+
+    sender: Peer
+    predecessor: Peer | None
+    successors: tuple[Peer, ...]
+
+
+@message(12)
+@dataclass(frozen=True, slots=True)
+class Claim(Message):
+    """What lies before me is mine now: give it to me, from this item on."""
+
+    sender: Peer
+    cursor: int
+
+
+@message(13)
+@dataclass(frozen=True, slots=True)
+class HandOver(Message):
+    """Here is a page of what is in (low, the receiver]; or in (low, me], and I leave."""
+
+    sender: Peer
+    low: Peer | None
+    cursor: int
+    items: tuple[Item, ...]
+    is_last: bool
+    is_leaving: bool
+
+
+@message(14)
+@dataclass(frozen=True, slots=True)
+class Taken(Message):
+    """I have it, up to this item."""
+
+    sender: Peer
+    cursor: int
+
+
+@message(15)
+@dataclass(frozen=True, slots=True)
+class Leave(Message):
+    """I am gone; these come after me."""
+
+    sender: Peer
+    successors: tuple[Peer, ...]
+
+
+class Joined(NamedTuple):
+    """Delivered when a node owns its range for the first time."""
+
+    low: Peer | None
+
+
+class Left(NamedTuple):
+    """Delivered when a node has given everything away and may stop."""
+
+    to: Peer | None
+
+
+class Refused(NamedTuple):
+    """Delivered when another node has the same key."""
+
+    by: Peer
+
+
+class Keyed(Protocol):
+    """State of a component that belongs to keys and moves with them."""
+
+    def items_in(self, low: Key, high: Key) -> Iterable[Item]:
+        """What belongs to the keys in (low, high]."""
+
+    def take(self, items: Sequence[Item], now: Seconds) -> None:
+        """Adds what another node had."""
+
+
+class Membership:
+    """A node's place in the ring."""
+
+    __slots__ = (
+        "_contact", "_finger", "_giving", "_heard", "_is_member", "_leaving", "_suspects", "_tick", "_ticking",
+        "_unanswered", "chord", "contacts", "keyed", "me", "settings",
+    )  # fmt: skip
+    name = "membership"
+
+    def __init__(self, chord: Chord, contacts: Iterable[Address] = ()) -> None:
+        self.chord = chord
+        self.me = chord.me
+        self.settings = chord.settings
+        self.contacts: list[Address] = [address for address in contacts if address != chord.me.address]
+        self.keyed: dict[int, Keyed] = {}
+        self._is_member = False  # it has been part of a ring
+        self._giving: tuple[Address, Peer | None, list[Item]] | None = None
+        self._leaving: list[Item] | None = None
+        self._heard: Seconds = 0.0
+        self._unanswered = 0
+        self._suspects: dict[Address, Seconds] = {}
+        self._finger = self._tick = self._contact = 0
+        self._ticking = False
+        chord.node.add(self)
+
+    def handlers(self) -> dict[type, Handler]:
+        """Types of messages, and who takes them."""
+        return {
+            Stabilise: self._on_stabilise, Neighbours: self._on_neighbours, Claim: self._on_claim,
+            HandOver: self._on_hand_over, Taken: self._on_taken, Leave: self._on_leave,
+        }  # fmt: skip
+
+    # --- ticks -------------------------------------------------------------------------------------------------------
+
+    def start(self, now: Seconds) -> list[Effect]:
+        """Founds a ring if there is nobody to join, else begins to look for its place."""
+        effects: list[Effect] = []
+        if not self.contacts:
+            self._is_member = self.chord.is_ready = True
+            effects.append(Deliver(Joined(None)))
+        # Nodes that start together should not all speak at once, and have no chance of their own: the key spreads them.
+        first = now + self.settings.tick_seconds * (self.me.key % 1_000) / 1_000
+        return [*effects, Wake(first, (self.name,)), *([] if self._is_member else self._search(now))]
+
+    def wake(self, token: Token, now: Seconds) -> list[Effect]:
+        """A tick."""
+        if self.chord.is_gone:
+            return []
+        return [Wake(now + self.settings.tick_seconds, (self.name,)), *self.tick(now)]
+
+    def tick(self, now: Seconds) -> list[Effect]:
+        """Looks after the neighbours, a finger or two, and those that were lost."""
+        self._tick += 1
+        for address in [address for address, until in self._suspects.items() if until <= now]:
+            del self._suspects[address]
+        effects = self._check_predecessor(now)
+        if self._leaving is not None:
+            effects += self._give_page(0)
+        if self.chord.table.successors:
+            effects += self._stabilise(now)
+            if self._is_member:
+                effects += self._fix_fingers(now)
+        if not self.chord.table.successors or self._tick % SEARCH_TICKS == 0:
+            effects += self._search(now)
+        return effects
+
+    def _check_predecessor(self, now: Seconds) -> list[Effect]:
+        low = self.chord.predecessor
+        patience = self.settings.tick_seconds * (self.settings.probes_missed_max + 1)
+        if low is None or now - self._heard <= patience:
+            return []
+        return self._lose(low, now)
+
+    def _stabilise(self, now: Seconds) -> list[Effect]:
+        first = self.chord.table.successors[0]
+        self._unanswered += 1
+        if self._unanswered > self.settings.probes_missed_max:
+            return self._lose(first, now)
+        effects: list[Effect] = [Send(first.address, Stabilise(self.me, self.chord.is_ready))]
+        if not self._is_member:
+            effects.append(Send(first.address, Claim(self.me, 0)))
+        return effects
+
+    def _fix_fingers(self, now: Seconds) -> list[Effect]:
+        """Low ones first: a lookup of finger i uses fingers below i only, so one round mends all (Chord §4.4)."""
+        effects: list[Effect] = []
+        for _ in range(self.settings.fingers_per_tick):
+            self._finger += 1
+            if not self.chord.table.first_finger() <= self._finger < BITS:
+                self._finger = self.chord.table.first_finger()
+                for bit in [bit for bit in self.chord.table.fingers if bit < self._finger]:
+                    self.chord.table.set_finger(bit, None)
+            if self._finger < BITS:
+                effects += self._fix_finger(self._finger, now)
+        return effects
+
+    def _fix_finger(self, bit: int, now: Seconds) -> list[Effect]:
+        def fixed(owner: Peer | None, hops: int, now: Seconds) -> list[Effect]:
+            self.chord.table.set_finger(bit, owner)
+            return []
+
+        return self.chord.lookup((self.me.key + (1 << bit)) & MASK, now, fixed)
+
+    # --- the dead and the lost ---------------------------------------------------------------------------------------
+
+    def is_suspect(self, peer: Peer) -> bool:
+        """Whether a node was taken for dead not long ago."""
+        return peer.address in self._suspects
+
+    def _lose(self, peer: Peer, now: Seconds) -> list[Effect]:
+        """A neighbour is taken for dead."""
+        self._suspects[peer.address] = now + self.settings.suspicion_seconds
+        self._remember(peer.address)
+        chord = self.chord
+        if chord.predecessor is not None and chord.predecessor.address == peer.address:
+            chord.predecessor = None
+        if chord.table.forget(peer.address):
+            self._unanswered = 0
+        if not chord.table.successors:
+            rest = [*chord.table.known(), *([chord.predecessor] if chord.predecessor else [])]
+            chord.table.set_successors([one for one in rest if not self.is_suspect(one)])
+        if not chord.table.successors and self._is_member:
+            self._is_member = chord.is_ready = False  # cut off, or the last one left: it cannot know
+            chord.predecessor = None
+            return self._search(now)
+        return []
+
+    def _remember(self, address: Address) -> None:
+        if address != self.me.address and address not in self.contacts:
+            self.contacts = [*self.contacts, address][-CONTACTS_MAX:]
+
+    def _search(self, now: Seconds) -> list[Effect]:
+        """Asks a contact for this node's successor: a place in the ring, or proof that there is another ring."""
+        if not self.contacts:
+            return []
+        self._contact = (self._contact + 1) % len(self.contacts)
+
+        def found(owner: Peer | None, hops: int, now: Seconds) -> list[Effect]:
+            return [] if owner is None or owner.address == self.me.address else self._consider(owner)
+
+        after = (self.me.key + 1) & MASK  # not its own key: the ring may still believe in its former life
+        return self.chord.lookup(after, now, found, via=self.contacts[self._contact])
+
+    def _consider(self, peer: Peer) -> list[Effect]:
+        """A node that may be nearer than the successor."""
+        if peer.key == self.me.key:
+            return [Deliver(Refused(peer))]
+        first = self.chord.table.successors[:1]
+        if first and not is_between(peer.key, self.me.key, (first[0].key - 1) & MASK):
+            return []
+        self._suspects.pop(peer.address, None)
+        return self._set_successors([peer, *self.chord.table.successors])
+
+    def _set_successors(self, peers: Iterable[Peer]) -> list[Effect]:
+        if not self.chord.table.set_successors(peers):
+            return []
+        self._unanswered = 0
+        first = self.chord.table.successors[:1]
+        return [Send(one.address, Stabilise(self.me, self.chord.is_ready)) for one in first]
+
+    # --- neighbours --------------------------------------------------------------------------------------------------
+
+    def _set_predecessor(self, peer: Peer | None, now: Seconds) -> list[Effect]:
+        self.chord.predecessor = peer
+        self._heard = now
+        return self.chord.release(now)
+
+    def _on_stabilise(self, message: Stabilise, now: Seconds) -> list[Effect]:
+        sender, chord = message.sender, self.chord
+        if not self._is_member:
+            return []
+        self._suspects.pop(sender.address, None)
+        effects: list[Effect] = []
+        if message.is_ready:
+            if not chord.table.successors:  # a ring of one
+                effects += self._set_successors([sender])
+            low = chord.predecessor
+            if low is None:
+                effects += self._set_predecessor(sender, now)
+            elif low.address == sender.address:
+                self._heard = now
+        return [Send(sender.address, Neighbours(self.me, chord.predecessor, chord.table.successors)), *effects]
+
+    def _on_neighbours(self, message: Neighbours, now: Seconds) -> list[Effect]:
+        first, low = message.sender, message.predecessor
+        if first.address not in [peer.address for peer in self.chord.table.successors[:1]]:
+            return []
+        self._unanswered = 0
+        is_nearer = (
+            low is not None and is_between(low.key, self.me.key, (first.key - 1) & MASK) and low.key != self.me.key
+        )
+        if is_nearer and low is not None and self.is_suspect(low):
+            return []
+        nearer = [low] if is_nearer and low is not None else []
+        peers = [*nearer, first, *(peer for peer in message.successors if not self.is_suspect(peer))]
+        effects = self._set_successors(peers)
+        if nearer or (low is not None and low.address == self.me.address):
+            return effects
+        return [*effects, Send(first.address, Claim(self.me, 0))]
+
+    # --- a range changes hands ---------------------------------------------------------------------------------------
+
+    def _items(self, low: Key, high: Key) -> list[Item]:
+        return list(chain.from_iterable(keyed.items_in(low, high) for keyed in self.keyed.values()))
+
+    def _take(self, items: Iterable[Item], now: Seconds) -> None:
+        by_kind: dict[int, list[Item]] = {}
+        for item in items:
+            by_kind.setdefault(item.kind, []).append(item)
+        for kind, some in by_kind.items():
+            if kind in self.keyed:
+                self.keyed[kind].take(some, now)
+
+    def _page(self, items: list[Item], low: Peer | None, cursor: int, is_leaving: bool) -> HandOver:
+        end = cursor + self.settings.page_items_max
+        return HandOver(self.me, low, cursor, tuple(items[cursor:end]), end >= len(items), is_leaving)
+
+    def _on_claim(self, message: Claim, now: Seconds) -> list[Effect]:
+        sender, chord, effects = message.sender, self.chord, list[Effect]()
+        if not chord.is_ready or sender.address == self.me.address:
+            return []
+        if sender.key == self.me.key:
+            return [Send(sender.address, Neighbours(self.me, self.me, ()))]
+        low = chord.predecessor
+        is_alone = low is None and not chord.table.successors
+        if low is not None and low.address == sender.address:
+            if (
+                self._giving is None or self._giving[0] != sender.address
+            ):  # it has been here before, and lost its memory
+                self._giving = sender.address, None, self._items(self.me.key, sender.key)
+        elif low is None or is_between(sender.key, low.key, self.me.key):
+            given = self.me if is_alone else low
+            self._giving = sender.address, given, self._items((given or self.me).key, sender.key)
+            effects += self._set_predecessor(sender, now)
+            if is_alone:
+                effects += self._set_successors([sender])
+        else:
+            return [Send(sender.address, Neighbours(self.me, low, chord.table.successors))]
+        self._heard = now
+        return [Send(sender.address, self._page(self._giving[2], self._giving[1], message.cursor, False)), *effects]
+
+    def _on_hand_over(self, message: HandOver, now: Seconds) -> list[Effect]:
+        return self._take_from_leaver(message, now) if message.is_leaving else self._take_claimed(message, now)
+
+    def _take_claimed(self, message: HandOver, now: Seconds) -> list[Effect]:
+        chord, low = self.chord, message.low
+        if message.sender.address not in [peer.address for peer in chord.table.successors[:1]] or chord.is_gone:
+            return []
+        self._take(message.items, now)
+        if not message.is_last:
+            return [Send(message.sender.address, Claim(self.me, message.cursor + len(message.items)))]
+        effects: list[Effect] = []
+        if low is not None and low.address != self.me.address and not self.is_suspect(low):
+            mine = chord.predecessor
+            if mine is None or is_between(low.key, mine.key, (self.me.key - 1) & MASK):
+                chord.predecessor, self._heard = low, now
+        if not self._is_member:
+            self._is_member = chord.is_ready = True
+            effects = [Deliver(Joined(low)), Send(message.sender.address, Stabilise(self.me, True))]
+        return [*effects, *chord.release(now)]
+
+    # --- leaving -----------------------------------------------------------------------------------------------------
+
+    def leave(self, now: Seconds) -> list[Effect]:
+        """Gives everything to the successor; `Left` is delivered when it may stop."""
+        chord = self.chord
+        if self._leaving is not None or chord.is_gone:
+            return []
+        if not self._is_member or not chord.table.successors:
+            return self._gone(now)
+        low = chord.predecessor
+        chord.is_ready = False
+        self._leaving = self._items((low or self.me).key, self.me.key)
+        return self._give_page(0)
+
+    def _give_page(self, cursor: int) -> list[Effect]:
+        first = self.chord.table.successors[:1]
+        page = self._page(self._leaving or [], self.chord.predecessor, cursor, True)
+        return [Send(peer.address, page) for peer in first]
+
+    def _take_from_leaver(self, message: HandOver, now: Seconds) -> list[Effect]:
+        chord, low = self.chord, message.low
+        is_mine = chord.predecessor is not None and chord.predecessor.address == message.sender.address
+        if not chord.is_ready or not (is_mine or self._has_taken(message)):
+            return []
+        self._take(message.items, now)
+        effects: list[Effect] = [Send(message.sender.address, Taken(self.me, message.cursor + len(message.items)))]
+        if message.is_last and is_mine:
+            self._suspects[message.sender.address] = now + self.settings.suspicion_seconds
+            if low is not None and low.address == self.me.address:  # there were two
+                chord.table.forget(message.sender.address)
+                effects += self._set_predecessor(None, now)
+            else:
+                effects += self._set_predecessor(low, now)
+        return effects
+
+    def _has_taken(self, message: HandOver) -> bool:
+        """The leaver did not hear that its range has been taken, and says it again."""
+        low = self.chord.predecessor
+        return message.sender.address in self._suspects and (
+            low is None or not is_between(low.key, message.sender.key, (self.me.key - 1) & MASK)
+        )
+
+    def _on_taken(self, message: Taken, now: Seconds) -> list[Effect]:
+        if self._leaving is None or self.chord.is_gone:
+            return []
+        if message.cursor < len(self._leaving):
+            return self._give_page(message.cursor)
+        return self._gone(now)
+
+    def _gone(self, now: Seconds) -> list[Effect]:
+        chord = self.chord
+        chord.is_ready, chord.is_gone = False, True
+        low, after = chord.predecessor, chord.table.successors
+        effects: list[Effect] = [] if low is None else [Send(low.address, Leave(self.me, after))]
+        return [*effects, *chord.release(now), Deliver(Left(after[0] if after else None))]
+
+    def _on_leave(self, message: Leave, now: Seconds) -> list[Effect]:
+        gone = message.sender.address
+        if gone not in [peer.address for peer in self.chord.table.successors]:
+            return []
+        self._suspects[gone] = now + self.settings.suspicion_seconds
+        rest = [peer for peer in (*self.chord.table.successors, *message.successors) if peer.address != gone]
+        self.chord.table.forget(gone)
+        return self._set_successors(peer for peer in rest if not self.is_suspect(peer))

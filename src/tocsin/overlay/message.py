@@ -1,0 +1,255 @@
+"""What nodes send each other: frozen dataclasses, and the one codec that turns them into bytes.
+
+On the wire a message is a msgpack array: version, tag, then its fields in order. A tag is a small number that says
+which class it is; `message(tag)` gives it. Fields are unsigned integers of 64 bits, finite floats, booleans, strings,
+bytes, None, tuples of these, records (`record`) and other messages: no maps, no extensions, nothing that is looked up
+by name. Decoding is strict: what is not exactly of a known shape is refused with one error, `OverlayError`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from math import isfinite
+from operator import attrgetter
+from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgpack  # type: ignore[import-untyped]
+
+from tocsin.errors import TocsinError
+from tocsin.overlay.key import Key, hashed
+
+VERSION = 1
+MESSAGE_BYTES_MAX = 16_777_216
+NESTING_MAX = 4
+"""Messages inside messages."""
+
+Address: TypeAlias = str
+Decoder: TypeAlias = Callable[[Any, int], Any]
+
+
+class OverlayError(TocsinError):
+    """A message of another node is malformed, too large or of an unknown version or kind, and is dropped."""
+
+
+class Message:
+    """Anything that is sent; its size is found once."""
+
+    __slots__ = ("_size",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    head: tuple[int, ...]  # what comes before the fields: nothing, or a tag
+    values: Callable[[Any], tuple[Any, ...]]
+    decoders: tuple[Decoder, ...]
+    build: Callable[..., Any]
+
+
+_M = TypeVar("_M", bound=type)
+_shapes: dict[type, _Shape] = {}
+_tags: dict[int, type] = {}
+
+
+def message(tag: int) -> Callable[[_M], _M]:
+    """Gives a class of messages its number on the wire, for ever."""
+
+    def register(cls: _M) -> _M:
+        if not issubclass(cls, Message) or tag in _tags:
+            raise TypeError(f"{cls.__name__}: no message, or its tag {tag} is taken by {_tags.get(tag)}")
+        _tags[tag] = cls
+        _shapes[cls] = _shape(cls, (tag,))
+        return cls
+
+    return register
+
+
+def record(cls: _M) -> _M:
+    """Lets a dataclass be a field of messages."""
+    _shapes[cls] = _shape(cls, ())
+    return cls
+
+
+def message_types() -> dict[int, type]:
+    """Every class of messages by its tag."""
+    return dict(_tags)
+
+
+# --- encoding --------------------------------------------------------------------------------------------------------
+
+
+def _shape(cls: type, head: tuple[int, ...]) -> _Shape:
+    names = [field.name for field in fields(cls)]
+    hints = get_type_hints(cls)
+    if len(names) > 1:
+        values: Callable[[Any], tuple[Any, ...]] = attrgetter(*names)
+    elif names:
+        values = _single(attrgetter(names[0]))
+    else:
+        values = _nothing
+    return _Shape(head, values, tuple(_decoder(hints[name]) for name in names), cls)
+
+
+def _single(get: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    return lambda value: (get(value),)
+
+
+def _nothing(value: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _plain(value: Any) -> tuple[Any, ...]:
+    """What msgpack does not know itself: a record or a message inside a message."""
+    shape = _shapes[type(value)]
+    return shape.head + shape.values(value)
+
+
+_pack = msgpack.Packer(default=_plain, use_bin_type=True).pack
+
+
+def encode(message: Message, limit: int = MESSAGE_BYTES_MAX) -> bytes:
+    """A message as bytes."""
+    try:
+        shape = _shapes[type(message)]
+        data: bytes = _pack((VERSION, *shape.head, *shape.values(message)))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise OverlayError(f"{type(message).__name__} cannot be encoded: {error}") from error
+    if len(data) > limit:
+        raise OverlayError(f"{type(message).__name__} has {len(data)} bytes, more than {limit}")
+    object.__setattr__(message, "_size", len(data))
+    return data
+
+
+def size_of(message: Message) -> int:
+    """Bytes of a message on the wire, computed once."""
+    try:
+        return message._size  # type: ignore[attr-defined, no-any-return]
+    except AttributeError:
+        return len(encode(message))
+
+
+# --- decoding --------------------------------------------------------------------------------------------------------
+
+
+def decode(data: bytes, limit: int = MESSAGE_BYTES_MAX) -> Message:
+    """Bytes of a stranger as a message; OverlayError if they are not exactly that."""
+    if len(data) > limit:
+        raise OverlayError(f"{len(data)} bytes, more than {limit}")
+    try:
+        parts = msgpack.unpackb(data, raw=False, use_list=False, max_map_len=0, max_ext_len=0)
+    except (ValueError, TypeError, OverflowError, RecursionError, msgpack.exceptions.UnpackException) as error:
+        raise OverlayError(f"not msgpack: {type(error).__name__}") from error
+    if type(parts) is not tuple or len(parts) < 2:
+        raise OverlayError("not an array of a version, a tag and fields")
+    if type(parts[0]) is not int or parts[0] != VERSION:
+        raise OverlayError(f"version {parts[0]!r:.20} is unknown; this node speaks {VERSION}")
+    found: Message = _message(parts[1:], 0)
+    object.__setattr__(found, "_size", len(data))
+    return found
+
+
+def _message(parts: Any, depth: int) -> Any:
+    if type(parts) is not tuple or not parts or depth > NESTING_MAX:
+        raise OverlayError("a message inside a message is no array, or inside too many others")
+    cls = _tags.get(parts[0]) if type(parts[0]) is int else None
+    if cls is None:
+        raise OverlayError(f"tag {parts[0]!r:.20} is unknown")
+    return _fields(_shapes[cls], parts[1:], depth)
+
+
+def _fields(shape: _Shape, parts: tuple[Any, ...], depth: int) -> Any:
+    if len(parts) != len(shape.decoders):
+        raise OverlayError(f"{len(parts)} fields where there should be {len(shape.decoders)}")
+    return shape.build(*(decoder(part, depth) for decoder, part in zip(shape.decoders, parts, strict=True)))
+
+
+def _exactly(kind: type) -> Decoder:
+    def check(value: Any, depth: int) -> Any:
+        if type(value) is not kind:  # a boolean is no number here
+            raise OverlayError(f"{type(value).__name__} where there should be {kind.__name__}")
+        return value
+
+    return check
+
+
+def _unsigned(value: Any, depth: int) -> int:
+    if type(value) is not int or value < 0:
+        raise OverlayError("no unsigned number where there should be one")
+    return value
+
+
+def _finite(value: Any, depth: int) -> float:
+    if type(value) is not float or not isfinite(value):
+        raise OverlayError("no finite number where there should be one")
+    return value
+
+
+def _decoder(hint: Any) -> Decoder:
+    """How a field of this type is read."""
+    if hint is int:
+        return _unsigned
+    if hint is float:
+        return _finite
+    if hint in (str, bytes, bool):
+        return _exactly(hint)
+    if hint is Message:
+        return lambda value, depth: _message(value, depth + 1)
+    if get_origin(hint) in (Union, types.UnionType):
+        (inner,) = (_decoder(one) for one in get_args(hint) if one is not type(None))
+        return lambda value, depth: None if value is None else inner(value, depth)
+    if get_origin(hint) is tuple:
+        return _tuple_decoder(get_args(hint))
+    if hint in _shapes and not _shapes[hint].head:
+        shape = _shapes[hint]
+        return lambda value, depth: _fields(shape, _array(value), depth)
+    raise TypeError(f"{hint!r} cannot be a field of a message")
+
+
+def _tuple_decoder(inner: tuple[Any, ...]) -> Decoder:
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        one = _decoder(inner[0])
+        return lambda value, depth: tuple([one(part, depth) for part in _array(value)])
+    each = tuple(_decoder(part) for part in inner)
+
+    def read(value: Any, depth: int) -> tuple[Any, ...]:
+        if len(_array(value)) != len(each):
+            raise OverlayError(f"{len(value)} parts where there should be {len(each)}")
+        return tuple([decoder(part, depth) for decoder, part in zip(each, value, strict=True)])
+
+    return read
+
+
+def _array(value: Any) -> tuple[Any, ...]:
+    if type(value) is not tuple:
+        raise OverlayError("no array where there should be one")
+    return value
+
+
+# --- what all messages speak of --------------------------------------------------------------------------------------
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A node as others know it: where it is on the ring, and how to reach it."""
+
+    key: Key
+    address: Address
+
+
+def peer(address: Address) -> Peer:
+    """A node's key is its address, hashed: nobody assigns it."""
+    return Peer(hashed("node", address), address)
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A value under a key; `kind` says whose it is, `name` which of the key's, the highest version counts."""
+
+    key: Key
+    kind: int
+    name: bytes
+    version: int
+    value: bytes | None  # None: removed, and remembered so that no old copy comes back

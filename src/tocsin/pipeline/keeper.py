@@ -1,0 +1,81 @@
+"""The subscriptions of the store as snapshots that workers map: brought up to date before each batch.
+
+The index holds revisions, by number. It may hold more than are in force for a document (one that has ended is taken out
+when no document before its end is left to match); which ones count is decided by their spans, in the outbox's
+transaction. So a snapshot that is lost is built again from the store, and a batch that is run again finds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tocsin.errors import QueryError, SnapshotError
+from tocsin.match.registry import Registry
+from tocsin.pipeline.stages import SnapshotRef
+from tocsin.store import Store, subscriptions
+from tocsin.store.subscriptions import Revision
+from tocsin.text import Analysis
+
+KEPT = 3  # versions on the disk: one in use, one being made, one for a batch that is run again
+
+
+class Keeper:
+    """Follows the store's subscriptions. One process owns the folder."""
+
+    def __init__(self, store: Store, folder: Path, analysis: Analysis) -> None:
+        self._store = store
+        self._folder = folder
+        self._registry, self._newest, self._matched = self._open(analysis)
+        self._is_saved = self._registry.version > 0
+
+    def _open(self, analysis: Analysis) -> tuple[Registry, int, int]:
+        """The last snapshot, with the number of the newest revision in it and the position it was made for."""
+        try:
+            registry = Registry.open(self._folder)
+        except SnapshotError:
+            return Registry(analysis), 0, 0
+        known = self._store.get(_key(registry.version), "")
+        if not known or registry.analysis != analysis:
+            return Registry(analysis), 0, 0
+        newest, matched = known.split()
+        return registry, int(newest), int(matched)
+
+    def __len__(self) -> int:
+        return len(self._registry)
+
+    def refresh(self, matched: int) -> SnapshotRef:
+        """A snapshot with every revision that can count for documents after the position `matched`."""
+        for number in subscriptions.ended_within(self._store, self._matched, matched):
+            if str(number) in self._registry:
+                self._registry.remove(str(number))
+                self._is_saved = False
+        errors: dict[int, str] = {}
+        for revision in self._begun(matched):
+            try:
+                asked = revision.asked
+                self._registry.add(str(revision.number), asked.query, asked.xpath, asked.namespaces)
+            except QueryError as error:
+                errors[revision.number] = error.reason
+            self._newest = revision.number
+            self._is_saved = False
+        if errors:
+            subscriptions.set_error(self._store, errors)
+        self._matched = max(self._matched, matched)
+        if not self._is_saved:
+            self._save()
+        return SnapshotRef(str(self._folder), self._registry.version)
+
+    def _begun(self, matched: int) -> Iterator[Revision]:
+        while chunk := subscriptions.begun_after(self._store, self._newest, matched):
+            yield from chunk
+
+    def _save(self) -> None:
+        version = self._registry.save(self._folder, keep=KEPT)
+        self._store.put(_key(version), f"{self._newest} {self._matched}")
+        self._store.drop(_key(version - KEPT))
+        self._is_saved = True
+
+
+def _key(version: int) -> str:
+    return f"snapshot-{version}"

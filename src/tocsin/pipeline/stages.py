@@ -1,0 +1,206 @@
+"""From raw records to matches: DataFrame -> DataFrame, without state and without I/O of their own.
+
+A test table, stored history and a stream run through the same functions. Python sees rows as Arrow batches
+(`mapInArrow`); the subscriptions are a snapshot in a folder that every worker maps into memory, never a broadcast: it
+opens in milliseconds, and all workers of a machine share its pages. A worker remembers the last few snapshots it
+opened; which one is used is named with each batch, so a batch that is run again finds the same matches.
+
+Scores are those of `query.score`: the same numbers that `tocsin match` computes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from tocsin.errors import DocumentError
+from tocsin.intake import document_from_json
+from tocsin.markup import read_markup
+from tocsin.match.explain import why
+from tocsin.match.registry import Registry
+from tocsin.model import Document
+from tocsin.pipeline.schema import DOCUMENTS, MATCHES, MATCHES_ARROW, PARSED, PARSED_ARROW, REJECTIONS
+from tocsin.pipeline.statistics import StatisticsRef, open_statistics
+from tocsin.query.score import Statistics, Vector, cosine, document_vector, query_vector
+from tocsin.query.semantics import Knowledge
+from tocsin.settings import DEFAULTS, DocumentLimits
+
+Batches = Iterator[pa.RecordBatch]
+U32 = npt.NDArray[np.uint32]
+I64 = npt.NDArray[np.int64]
+
+OPENED_MAX = 4  # snapshots that a worker keeps open
+EXCERPT_CHARACTERS = 200
+DOCUMENTS_TOGETHER = 1_024  # documents that are held as objects at a time
+VECTORS_MAX = 100_000  # subscriptions whose words a worker remembers for scores
+_BY_NAME = [("place", "ascending"), ("name", "ascending")]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRef:
+    """One version of the subscriptions, where every worker can open it."""
+
+    folder: str
+    version: int
+
+
+# --- parse -----------------------------------------------------------------------------------------------------------
+
+
+def parse(raw: DataFrame, limits: DocumentLimits = DEFAULTS.document) -> DataFrame:
+    """RAW -> PARSED: documents, and rejections where `reason` is not null."""
+    return raw.select("file", "position", "line").mapInArrow(partial(parse_batches, limits), PARSED)
+
+
+def accepted(parsed: DataFrame) -> DataFrame:
+    """PARSED -> DOCUMENTS."""
+    return parsed.where("reason IS NULL").select(*DOCUMENTS.names)
+
+
+def rejected(parsed: DataFrame) -> DataFrame:
+    """PARSED -> REJECTIONS."""
+    return parsed.where("reason IS NOT NULL").select(*REJECTIONS.names)
+
+
+def parse_batches(limits: DocumentLimits, batches: Batches) -> Batches:
+    """The Arrow side of parse."""
+    for batch in batches:
+        columns: dict[str, list[Any]] = {name: [] for name in PARSED_ARROW.names}
+        rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        for file, position, line in rows:
+            row = dict.fromkeys(PARSED_ARROW.names) | {"file": file, "position": position} | _parsed(line, limits)
+            for name, value in row.items():
+                columns[name].append(value)
+        yield pa.RecordBatch.from_pydict(columns, PARSED_ARROW)
+
+
+def _parsed(line: bytes | None, limits: DocumentLimits) -> dict[str, Any]:
+    raw = line or b""
+    try:
+        document = document_from_json(raw, limits)
+        if document.xml is not None:
+            read_markup(document.xml)
+    except DocumentError as error:
+        return {"reason": error.reason, "excerpt": excerpt(raw)}
+    return {"id": document.id, "version": document.version, "body": raw.decode("utf-8-sig")}
+
+
+def excerpt(raw: bytes) -> str:
+    """What a refused record starts like."""
+    return raw[: 4 * EXCERPT_CHARACTERS].decode("utf-8", "replace")[:EXCERPT_CHARACTERS]
+
+
+# --- match -----------------------------------------------------------------------------------------------------------
+
+
+def find_matches(
+    documents: DataFrame,
+    snapshot: SnapshotRef,
+    statistics: StatisticsRef | None = None,
+    *,
+    evidence: bool = False,
+) -> DataFrame:
+    """DOCUMENTS -> MATCHES. Without statistics every word weighs nothing, so scores are 0 (1 for a path alone)."""
+    stage = partial(match_batches, snapshot, statistics, evidence)
+    return documents.select(*DOCUMENTS.names).mapInArrow(stage, MATCHES)
+
+
+def match_batches(snapshot: SnapshotRef, statistics: StatisticsRef | None, evidence: bool, batches: Batches) -> Batches:
+    """The Arrow side of find_matches: rows with position, id, version and body in, rows of MATCHES out."""
+    scorer = open_scorer(snapshot, statistics)
+    for batch in batches:
+        for start in range(0, batch.num_rows, DOCUMENTS_TOGETHER):
+            rows = batch.slice(start, DOCUMENTS_TOGETHER)
+            documents = [document_from_json(body, ANY_SIZE) for body in rows.column("body").to_pylist()]
+            yield from scorer.matches(documents, rows, evidence)
+
+
+ANY_SIZE = DocumentLimits(1 << 62, 1 << 62, 1 << 62)
+"""The document was accepted before."""
+
+
+class Scorer:
+    """A snapshot of subscriptions with the statistics that weigh words, as a worker holds it open."""
+
+    def __init__(self, registry: Registry, statistics: Statistics) -> None:
+        self.registry = registry
+        self._statistics = statistics
+        self._knowledge = Knowledge(registry.analysis, statistics)
+        self._asked: dict[int, tuple[bool, Vector]] = {}
+
+    def matches(self, documents: Sequence[Document], rows: pa.RecordBatch, evidence: bool) -> Batches:
+        """The rows of MATCHES for these documents, in their order, then by subscription."""
+        owners, places = self.registry.match_owners(documents, self._knowledge)
+        if not owners.size:
+            return
+        names = self.registry.names(owners)
+        order = pc.sort_indices(pa.record_batch([pa.array(places), names], names=["place", "name"]), sort_keys=_BY_NAME)
+        owners, places = owners[order.to_numpy()], places[order.to_numpy()]
+        found = rows.select(["position", "id", "version"]).take(pa.array(places))
+        scores = pa.array(self._scores(owners, places, documents))
+        told = pa.array(self._told(owners, places, documents) if evidence else [None] * owners.size, pa.string())
+        yield pa.RecordBatch.from_arrays([*found.columns, names.take(order), scores, told], schema=MATCHES_ARROW)
+
+    def _scores(self, owners: U32, places: I64, documents: Sequence[Document]) -> npt.NDArray[np.float64]:
+        scores = np.zeros(owners.size)
+        seen, vector = -1, Vector({}, 0.0)
+        for at, (owner, place) in enumerate(zip(owners.tolist(), places.tolist(), strict=True)):
+            path_only, asked = self._vector(owner)
+            if path_only:
+                scores[at] = 1.0
+            elif asked.length:
+                if place != seen:
+                    vector = document_vector(documents[place], self.registry.analysis, self._statistics)
+                    seen = place
+                scores[at] = cosine(vector, asked)
+        return scores
+
+    def _vector(self, owner: int) -> tuple[bool, Vector]:
+        """Does the owner ask for a path alone? What are the words that it asks for?"""
+        known = self._asked.get(owner)
+        if known is None:
+            query = self.registry.subscription(owner).query
+            vector = Vector({}, 0.0)
+            if query is not None and self._statistics.documents:
+                vector = query_vector(query, self.registry.analysis, self._statistics)
+            if len(self._asked) >= VECTORS_MAX:
+                self._asked.clear()
+            known = self._asked[owner] = query is None, vector
+        return known
+
+    def _told(self, owners: U32, places: I64, documents: Sequence[Document]) -> list[str]:
+        subscription = lru_cache(maxsize=1_024)(self.registry.subscription)
+        return [
+            json.dumps(why(subscription(owner), documents[place], self._knowledge), ensure_ascii=False)
+            for owner, place in zip(owners.tolist(), places.tolist(), strict=True)
+        ]
+
+
+# --- what a worker keeps open ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=OPENED_MAX)
+def open_scorer(snapshot: SnapshotRef, statistics: StatisticsRef | None) -> Scorer:
+    """The snapshot, mapped into memory the first time that this process asks for it."""
+    registry = Registry.open(Path(snapshot.folder), snapshot.version)
+    return Scorer(registry, Statistics() if statistics is None else open_statistics(statistics))
+
+
+# --- deduplicate -----------------------------------------------------------------------------------------------------
+
+
+def deduplicate(matches: DataFrame) -> DataFrame:
+    """MATCHES -> MATCHES: one for each (subscription, document, version), that of the first position."""
+    first = Window.partitionBy("subscription", "document", "version").orderBy("position")
+    return matches.withColumn("rank", F.row_number().over(first)).where("rank = 1").drop("rank")

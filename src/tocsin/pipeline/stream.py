@@ -1,0 +1,242 @@
+"""The stream: documents of the inbox are matched and their matches are in the outbox, exactly once.
+
+Spark notes a batch's range of positions, then calls `Stream._run` with it. That brings the snapshots up to date, notes
+the batch with their versions in the store, matches, and writes matches and the batch's end in one transaction. Whatever
+dies in between, Spark calls again with the same batch: a batch that is done is skipped, any other finds the same.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tocsin.errors import PipelineError
+from tocsin.pipeline import inbox
+from tocsin.pipeline.checkpoint import Checkpoint
+from tocsin.pipeline.counting import Counting
+from tocsin.pipeline.keeper import Keeper
+from tocsin.pipeline.sinks import Staging, found
+from tocsin.pipeline.stages import find_matches
+from tocsin.store import Store, documents, outbox
+from tocsin.store.documents import MATCHING
+from tocsin.store.outbox import Batch, Receipt
+from tocsin.text import Analysis
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """How the stream runs."""
+
+    batch_documents_max: int = 20_000
+    """Documents of one batch."""
+    small_documents_max: int = 2_000
+    """A batch up to this size comes to the driver without being staged."""
+    parts: int = 2
+    """Into how many tasks a large batch is split."""
+    evidence: bool = True
+    """Keep with each match why it matched?"""
+    stop_seconds_max: float = 30.0
+    """How long a graceful stop waits for the batch that runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the stream is."""
+
+    matched: int
+    """The position up to which matches are in the outbox."""
+    accepted: int
+    """The position of the last document."""
+    documents: int
+    matches: int
+    """Since the start."""
+    batch_documents: int
+    batch_seconds: float
+    """Of the last batch."""
+
+    @property
+    def lag(self) -> int:
+        """Documents that wait."""
+        return self.accepted - self.matched
+
+
+class Stream:
+    """Matches the store's documents against its subscriptions, as they come."""
+
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        spark: SparkSession,
+        *,
+        settings: StreamSettings | None = None,
+        analysis: Analysis | None = None,
+        noticed: Callable[[int], None] | None = None,
+    ) -> None:
+        """`noticed` is called with the number of new notifications after each batch that has some."""
+        self._store = store
+        self._spark = spark
+        self._settings = settings or StreamSettings()
+        self._noticed = noticed
+        self._checkpoint = Checkpoint(folder / "checkpoint", store.id)
+        self._checkpoint.forget_beyond(documents.last_position(store))
+        self._staging = Staging(folder / "staging")
+        self._keeper = Keeper(store, folder / "snapshots", analysis or Analysis())
+        self._counting = Counting(store, folder / "statistics", analysis or Analysis(), spark)
+        self._query: StreamingQuery | None = None
+        self._busy = threading.Lock()
+        with store.read() as transaction:
+            matched = documents.matched(transaction)
+        self._progress = Progress(matched, matched, 0, 0, 0, 0.0)
+
+    # --- running -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins; comes back at once."""
+        inbox.register(self._spark)
+        settings = self._settings
+        reader = self._spark.readStream.format("tocsin_inbox").option("url", self._store.url)
+        reader = reader.option("batch_documents_max", str(settings.batch_documents_max))
+        writer = reader.option("parts", str(settings.parts)).load().writeStream.foreachBatch(self._run)
+        self._query = writer.option("checkpointLocation", self._checkpoint.spark).start()
+
+    @property
+    def is_running(self) -> bool:
+        """Does it take documents?"""
+        return self._query is not None and self._query.isActive
+
+    def failure(self) -> str | None:
+        """Why it stopped by itself, if it did."""
+        error = None if self._query is None else self._query.exception()
+        return None if error is None else str(error).strip().splitlines()[0]
+
+    def stop(self) -> None:
+        """Lets the batch that runs end, then stops."""
+        if self._query is None:
+            return
+        ended = self._busy.acquire(timeout=self._settings.stop_seconds_max)
+        try:
+            self._query.stop()
+        finally:
+            if ended:
+                self._busy.release()
+            self._query = None
+
+    def catch_up(self, seconds_max: float = 600.0) -> None:
+        """Waits until everything that is accepted now is matched."""
+        upto, start = documents.last_position(self._store), time.monotonic()
+        while self._progress.matched < upto:
+            if not self.is_running:
+                raise PipelineError(f"the stream stopped: {self.failure() or 'it was told to'}")
+            if time.monotonic() - start > seconds_max:
+                raise PipelineError(f"the stream is {upto - self._progress.matched:,} documents behind")
+            time.sleep(0.02)
+
+    def progress(self) -> Progress:
+        """How far it is."""
+        now = self._progress
+        accepted = max(now.matched, documents.last_position(self._store))
+        return Progress(now.matched, accepted, now.documents, now.matches, now.batch_documents, now.batch_seconds)
+
+    # --- a batch -------------------------------------------------------------------------------
+
+    def _run(self, frame: DataFrame, number: int) -> None:
+        with self._busy:
+            start = time.monotonic()
+            last = self._checkpoint.position(number)
+            with self._store.read() as transaction:
+                first = documents.matched(transaction)
+            if last <= first:
+                return  # done before a crash
+            snapshot = self._keeper.refresh(first)
+            statistics = self._counting.refresh(last)
+            planned = Batch(MATCHING, last, first, last, snapshot.version, statistics.version)
+            batch, is_done = outbox.begin(self._store, planned)
+            if is_done:
+                return
+            statistics = self._counting.at(batch.statistics) or statistics
+            batch = replace(batch, snapshot=snapshot.version, statistics=statistics.version)
+            seen = Observation("seen")
+            observed = frame.observe(seen, F.count(F.lit(1)).alias("documents"))
+            matches = find_matches(observed, snapshot, statistics, evidence=self._settings.evidence)
+            is_small = last - first <= self._settings.small_documents_max
+            with self._staging.rows(matches, f"{MATCHING}-{last}", is_small) as rows:
+                staged = list(found(rows))
+            receipt = Receipt(0, int(seen.get["documents"]), len(self._keeper))
+            written = outbox.finish(self._store, batch, staged, [receipt])
+            self._note(last, receipt.documents, written, time.monotonic() - start)
+
+    def _note(self, matched: int, documents: int, matches: int, seconds: float) -> None:
+        was = self._progress
+        total, told = was.documents + documents, was.matches + matches
+        self._progress = Progress(matched, matched, total, told, documents, seconds)
+        if matches and self._noticed is not None:
+            self._noticed(matches)
+
+
+class Pipeline:
+    """A stream with the Spark session it runs on, started in the background."""
+
+    def __init__(self, open_spark: Callable[[], SparkSession], make: Callable[[SparkSession], Stream]) -> None:
+        self._open_spark = open_spark
+        self._make = make
+        self._stream: Stream | None = None
+        self._spark: SparkSession | None = None
+        self._failure: str | None = None
+        self._starter: threading.Thread | None = None
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Begins in a thread of its own: Spark needs some ten seconds."""
+        self._starter = threading.Thread(target=self._start, name="pipeline", daemon=True)
+        self._starter.start()
+
+    def _start(self) -> None:
+        try:
+            self._spark = self._open_spark()
+            if not self._stopping.is_set():
+                stream = self._make(self._spark)
+                stream.start()
+                self._stream = stream
+        except (PipelineError, PySparkException, OSError) as error:
+            self._failure = str(error)
+
+    @property
+    def is_running(self) -> bool:
+        """Does it take documents?"""
+        return self._stream is not None and self._stream.is_running
+
+    @property
+    def failure(self) -> str | None:
+        """Why it does not run, if something went wrong."""
+        return self._failure or (self._stream.failure() if self._stream is not None else None)
+
+    def progress(self) -> Progress | None:
+        """How far the stream is; None before it runs."""
+        return None if self._stream is None else self._stream.progress()
+
+    def catch_up(self, seconds_max: float = 600.0) -> None:
+        """Waits until everything that is accepted now is matched."""
+        if self._starter is not None:
+            self._starter.join()
+        if self._stream is None:
+            raise PipelineError(f"the pipeline does not run: {self._failure or 'it was stopped'}")
+        self._stream.catch_up(seconds_max)
+
+    def stop(self) -> None:
+        """Lets the batch that runs end, then stops the stream and Spark."""
+        self._stopping.set()
+        if self._starter is not None:
+            self._starter.join()
+        if self._stream is not None:
+            self._stream.stop()
+        if self._spark is not None:
+            self._spark.stop()

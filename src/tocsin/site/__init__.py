@@ -1,0 +1,1 @@
+"""One installation: accounts, the life of subscriptions, documents coming in, notifications going out, audit."""

@@ -1,0 +1,211 @@
+"""How far each webhook has come: a cursor, and the attempts at the item after it.
+
+An item is delivered, or after all its attempts put among the undelivered; only then the cursor moves on. So
+a subscription's items are told in order, and a place that fails holds up nobody else's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, bindparam, delete, func, select, union, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tocsin.store import schema
+from tocsin.store.connect import Store
+from tocsin.store.subscriptions import DELETED
+
+hooks, undelivered, own = schema.webhooks, schema.undelivered, schema.subscriptions
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A webhook and how far it has come."""
+
+    subscription: int
+    account: str
+    url: str
+    secret: str = field(repr=False)
+    cursor: int
+    attempts: int
+    next_try: float | None
+    problem: str | None
+
+
+class Attempt(NamedTuple):
+    """What a failed attempt leaves behind."""
+
+    attempts: int
+    next_try: float
+    problem: str
+
+
+class GivenUp(NamedTuple):
+    """An item that its place did not take."""
+
+    subscription: int
+    account: str
+    cursor: int
+    attempts: int
+    problem: str
+
+
+class Undelivered(NamedTuple):
+    """The same, as it is kept."""
+
+    number: int
+    account: str
+    subscription: str
+    cursor: int
+    attempts: int
+    problem: str
+    at: float
+    wanted: bool
+
+
+def hook(store: Store, subscription: int) -> Hook | None:
+    """The webhook of a subscription that still exists."""
+    columns = [column for column in hooks.c if column.name != "subscription"]
+    asked = select(hooks.c.subscription, own.c.account, *columns).join(own, own.c.number == hooks.c.subscription)
+    which = (hooks.c.subscription == subscription) & (own.c.state != DELETED)
+    with store.read() as transaction:
+        row = transaction.execute(asked.where(which)).first()
+    return None if row is None else Hook(**row._mapping)
+
+
+def waiting(store: Store) -> list[tuple[int, float | None]]:
+    """Every subscription that may have something to deliver, and when it is to be tried next."""
+    asked = select(hooks.c.subscription, hooks.c.next_try).join(own, own.c.number == hooks.c.subscription)
+    fresh = [
+        select(log.c.subscription).where((log.c.subscription == hooks.c.subscription) & (log.c.cursor > hooks.c.cursor))
+        for log in (schema.notifications, schema.digests)
+    ]
+    some = fresh[0].exists() | fresh[1].exists()
+    with store.read() as transaction:
+        found = transaction.execute(asked.where((own.c.state != DELETED) & some)).all()
+    return [(row.subscription, row.next_try) for row in found]
+
+
+def told_since(store: Store, after: int, upto: int) -> list[int]:
+    """The subscriptions with a webhook that got something with a cursor in (after, upto]."""
+
+    def among(log: Any) -> Select[Any]:
+        within = (log.c.cursor > after) & (log.c.cursor <= upto)
+        return select(log.c.subscription).join(hooks, hooks.c.subscription == log.c.subscription).where(within)
+
+    with store.read() as transaction:
+        asked = union(among(schema.notifications), among(schema.digests))
+        return list(transaction.execute(asked).scalars())
+
+
+def note(
+    store: Store,
+    *,
+    delivered: Mapping[int, int] | None = None,
+    failed: Mapping[int, Attempt] | None = None,
+    given_up: Sequence[GivenUp] = (),
+) -> None:
+    """Notes what came of attempts, by subscription, in one transaction: many at once cost what one does."""
+    with store.write() as transaction:
+        moved = [{"which": number, "to": cursor} for number, cursor in (delivered or {}).items()]
+        moved += [{"which": one.subscription, "to": one.cursor} for one in given_up]
+        if given_up:
+            _give_up(transaction, given_up)
+        if moved:
+            behind = (hooks.c.subscription == bindparam("which")) & (hooks.c.cursor < bindparam("to"))
+            on = update(hooks).where(behind)
+            transaction.execute(on.values(cursor=bindparam("to"), attempts=0, next_try=None), moved)
+        if failed:
+            at = update(hooks).where(hooks.c.subscription == bindparam("which"))
+            values: dict[str, Any] = {"attempts": bindparam("tries"), "next_try": bindparam("then"), "problem": bindparam("why")}
+            rows = [
+                {"which": number, "tries": one.attempts, "then": one.next_try, "why": one.problem}
+                for number, one in failed.items()
+            ]
+            transaction.execute(at.values(**values), rows)
+
+
+def _give_up(transaction: Connection, items: Sequence[GivenUp]) -> None:
+    insertion = postgresql.insert if transaction.dialect.name == "postgresql" else sqlite.insert
+    once = insertion(undelivered).on_conflict_do_nothing(index_elements=["subscription", "cursor"])
+    now = time.time()
+    transaction.execute(once, [item._asdict() | {"at": now, "wanted": False} for item in items])
+
+
+# --- what was not taken ----------------------------------------------------------------------------------------------
+
+
+def _undelivered() -> Select[Any]:
+    return select(
+        undelivered.c.number,
+        undelivered.c.account,
+        own.c.id,
+        undelivered.c.cursor,
+        undelivered.c.attempts,
+        undelivered.c.problem,
+        undelivered.c.at,
+        undelivered.c.wanted,
+    ).join(own, own.c.number == undelivered.c.subscription)
+
+
+def listed(store: Store, account: str | None, after: int = 0, limit: int = 100) -> list[Undelivered]:
+    """What the account's webhooks did not take (None: everybody's), oldest first."""
+    which = undelivered.c.number > after
+    if account is not None:
+        which &= undelivered.c.account == account
+    with store.read() as transaction:
+        rows = transaction.execute(_undelivered().where(which).order_by(undelivered.c.number).limit(limit)).all()
+    return [Undelivered(*row) for row in rows]
+
+
+def want_again(store: Store, account: str, numbers: Sequence[int] | None = None) -> int:
+    """Marks the account's undelivered items (None: all) to be sent again; returns how many."""
+    which = undelivered.c.account == account
+    if numbers is not None:
+        which &= undelivered.c.number.in_(numbers)
+    with store.write() as transaction:
+        return int(transaction.execute(update(undelivered).where(which).values(wanted=True)).rowcount)
+
+
+def wanted_again(store: Store, limit: int = 1_000) -> list[tuple[int, int, int]]:
+    """(number, subscription, cursor) of those to be sent again, oldest first."""
+    columns = (undelivered.c.number, undelivered.c.subscription, undelivered.c.cursor)
+    asked = select(*columns).where(undelivered.c.wanted).order_by(undelivered.c.number).limit(limit)
+    with store.read() as transaction:
+        return [(row.number, row.subscription, row.cursor) for row in transaction.execute(asked)]
+
+
+def resent(store: Store, number: int, problem: str | None = None) -> None:
+    """Notes what came of sending it again: it is gone, or stays with the new reason."""
+    which = undelivered.c.number == number
+    with store.write() as transaction:
+        if problem is None:
+            transaction.execute(delete(undelivered).where(which))
+        else:
+            values = {"wanted": False, "problem": problem, "attempts": undelivered.c.attempts + 1, "at": time.time()}
+            transaction.execute(update(undelivered).where(which).values(**values))
+
+
+def drop(store: Store, account: str, number: int) -> bool:
+    """Forgets an undelivered item; False if the account has none of this number."""
+    which = (undelivered.c.account == account) & (undelivered.c.number == number)
+    with store.write() as transaction:
+        return bool(transaction.execute(delete(undelivered).where(which)).rowcount)
+
+
+def backlog(store: Store) -> tuple[int, int]:
+    """How many webhooks are failing now, and how many items were given up."""
+    with store.read() as transaction:
+        failing = transaction.execute(select(func.count()).select_from(hooks).where(hooks.c.attempts > 0)).scalar_one()
+        dead = transaction.execute(select(func.count()).select_from(undelivered)).scalar_one()
+    return int(failing), int(dead)
+
+
+def secret(store: Store, subscription: int) -> str | None:
+    """The secret that signs a subscription's webhook."""
+    with store.read() as transaction:
+        asked = select(hooks.c.secret).where(hooks.c.subscription == subscription)
+        return transaction.execute(asked).scalar()

@@ -1,0 +1,36 @@
+"""Forms that the contract names and that are not built yet: they answer 501 `not_yet`, and no guess."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from tocsin.web.answers import not_yet
+from tocsin.web.caller import Admitted
+from tocsin.web.schemas import ERROR, NOT_YET
+
+router = APIRouter(tags=["not built yet"], responses=ERROR)
+
+
+@router.get("/search", summary="One-time query over the stored documents", responses=NOT_YET, status_code=501)
+async def search(caller: Admitted) -> Response:
+    """Not built yet."""
+    raise not_yet("search")
+
+
+@router.post("/preview", summary="What a query would have found", responses=NOT_YET, status_code=501)
+async def preview(caller: Admitted) -> Response:
+    """Not built yet."""
+    raise not_yet("preview")
+
+
+@router.post("/events", summary="Events of relations", responses=NOT_YET, status_code=501)
+async def events(caller: Admitted) -> Response:
+    """Not built yet."""
+    raise not_yet("events")
+
+
+@router.post("/views", summary="Relations and views", responses=NOT_YET, status_code=501)
+async def views(caller: Admitted) -> Response:
+    """Not built yet."""
+    raise not_yet("views")

@@ -1,0 +1,135 @@
+"""A port, and a server on it that does not wait for ever for a slow caller.
+
+uvicorn closes a connection that is idle between two calls, but waits without end for a call whose first line and
+headers trickle in. Here that time is bounded too; bodies are bounded by `web.bodies`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from tocsin.errors import SettingError
+from tocsin.web.limits import LIMITS, WebLimits
+
+PORT = 8047
+PORTS_TRIED = 200
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """A listening socket: on the port that is named, or on the default one or the next that is free."""
+    wanted = range(PORT, PORT + PORTS_TRIED) if port is None else [port]
+    for number in wanted:
+        try:
+            return _bound(host, number)
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES) and port is None:
+                continue
+            if error.errno == errno.EADDRINUSE:
+                raise SettingError(f"port {number} is in use: choose another by --port, or leave it out") from None
+            raise SettingError(f"{host}:{number} cannot be listened on: {error.strerror or error}") from None
+    raise SettingError(f"no port from {PORT} to {PORT + PORTS_TRIED - 1} is free: choose one by --port")
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that has just been left is free
+        listening.bind((host, port))
+        listening.listen(2_048)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def url_of(listening: socket.socket) -> str:
+    """Where a browser on this machine finds it."""
+    host, port = listening.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, host)
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+
+
+def make_server(app: ASGIApp, limits: WebLimits = LIMITS) -> uvicorn.Server:
+    """A server for the application; `run(sockets=[…])` serves until `should_exit`."""
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # a stranger's bad request is no news
+    config = uvicorn.Config(
+        app,
+        http=_bounded(limits),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=limits.connections_max,
+        timeout_keep_alive=limits.keep_alive_seconds,
+        timeout_graceful_shutdown=limits.stop_seconds_max,
+        h11_max_incomplete_event_size=limits.header_bytes_max,
+    )
+    return uvicorn.Server(config)
+
+
+def _bounded(limits: WebLimits) -> type[asyncio.Protocol]:
+    class Bounded(H11Protocol):
+        """A connection on which the next call must begin, and end its headers, in time."""
+
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._unwatch()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            before = self.cycle
+            super().data_received(data)
+            if self.cycle is not before:
+                self._unwatch()  # its headers are complete
+            elif self._is_between() and self._deadline is None:
+                self._watch()  # the next call on this connection has begun
+
+        def _is_between(self) -> bool:
+            return self.cycle is None or bool(self.cycle.response_complete)
+
+        def _watch(self) -> None:
+            self._deadline = self.loop.call_later(limits.header_seconds_max, self._give_up)
+
+        def _unwatch(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+        def _give_up(self) -> None:
+            self._deadline = None
+            if self._is_between() and not self.transport.is_closing():
+                self.transport.close()
+
+        def send_400_response(self, msg: str) -> None:
+            """A call that is no HTTP gets our shape, too."""
+            body = b'{"error":{"code":"bad_request","message":"this is no HTTP request that can be read"}}'
+            head = (
+                b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
+                b"x-content-type-options: nosniff\r\ncontent-length: " + str(len(body)).encode() + b"\r\n\r\n"
+            )
+            self.transport.write(head + body)
+            self.transport.close()
+
+    return Bounded
+
+
+def serve(server: uvicorn.Server, listening: socket.socket, **signals: Any) -> None:
+    """Serves until the server is told to exit, or by SIGINT or SIGTERM."""
+    server.run(sockets=[listening])

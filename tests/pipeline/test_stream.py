@@ -1,0 +1,170 @@
+"""The stream on a real Spark: what comes into the inbox comes out of the outbox, once, whatever changes meanwhile."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tocsin.errors import PipelineError
+from tocsin.model import Document
+from tocsin.pipeline.stream import Stream, StreamSettings
+from tocsin.query import Knowledge, holds, parse
+from tocsin.store import Store, documents, outbox, subscriptions
+from tocsin.store.subscriptions import Asked, Wish
+
+WORDS = "peer grid chord news paper query stream index trie join".split()
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "store")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def stream(store, tmp_path, spark):
+    stream = Stream(store, tmp_path / "pipeline", spark, settings=StreamSettings(batch_documents_max=50))
+    stream.start()
+    yield stream
+    stream.stop()
+
+
+def doc(id: str, text: str, version: int = 1) -> Document:
+    return Document(id, {"text": (text,)}, version=version)
+
+
+def subscribe(store, id: str, query: str):
+    assert not subscriptions.add(store, "ann", [Wish(id, Asked(query))])
+    return subscriptions.find(store, "ann", id)
+
+
+def told(store) -> list[tuple[str, str, int]]:
+    return [(one.subscription, one.document, one.version) for one in outbox.read(store, limit=100_000)]
+
+
+def test_documents_meet_the_subscriptions_that_were_in_force_when_they_were_accepted(store, stream):
+    documents.accept(store, [doc("early", "peer")])
+    first = subscribe(store, "first", "peer AND NOT grid")
+    documents.accept(store, [doc("a", "a peer"), doc("b", "peer grid"), doc("c", "grid")])
+    second = subscribe(store, "second", "grid")
+    documents.accept(store, [doc("d", "peer grid"), doc("a", "grid now", 2)])
+    stream.catch_up()
+    assert told(store) == [("first", "a", 1), ("second", "d", 1), ("second", "a", 2)]
+    subscriptions.change(store, first, state="paused")
+    documents.accept(store, [doc("e", "peer")])
+    subscriptions.change(store, second, asked=Asked("news"))
+    documents.accept(store, [doc("f", "grid"), doc("g", "news")])
+    documents.delete(store, "g")
+    stream.catch_up()
+    assert told(store)[3:] == [("second", "g", 1)]
+    progress = stream.progress()
+    assert (progress.documents, progress.matches, progress.lag) == (9, 4, 0)
+
+
+def test_a_match_carries_score_evidence_and_the_statistics_that_were_used(store, stream):
+    subscribe(store, "s", "text:peer")
+    documents.accept(store, [doc("a", "a peer among others"), doc("b", "nothing here")])
+    stream.catch_up()
+    (found,) = outbox.read(store, "ann")
+    assert 0 < found.score <= 1
+    assert found.statistics == 1
+    assert "peer" in str(found.evidence)
+
+
+def test_a_stream_that_is_started_again_goes_on_where_it_was(store, tmp_path, spark):
+    subscribe(store, "s", "peer")
+    for turn in range(3):
+        again = Stream(store, tmp_path / "pipeline", spark)
+        documents.accept(store, [doc(f"d{turn}", "peer")])
+        again.start()
+        again.catch_up()
+        again.stop()
+        assert not again.is_running
+    assert told(store) == [("s", f"d{turn}", 1) for turn in range(3)]
+
+
+@pytest.mark.parametrize("lost", ["checkpoint", "snapshots", "statistics"])
+def test_what_the_pipeline_keeps_may_be_lost_as_long_as_the_store_is_there(store, tmp_path, spark, lost):
+    subscribe(store, "s", "peer")
+    for turn in range(2):
+        again = Stream(store, tmp_path / "pipeline", spark)
+        documents.accept(store, [doc(f"d{turn}", "peer")])
+        again.start()
+        again.catch_up()
+        again.stop()
+        (tmp_path / "pipeline" / lost).rename(tmp_path / f"lost-{turn}")
+    assert told(store) == [("s", "d0", 1), ("s", "d1", 1)]
+
+
+def test_a_checkpoint_of_another_site_is_refused(store, tmp_path, spark):
+    other = Store(tmp_path / "other")
+    Stream(other, tmp_path / "pipeline", spark)
+    other.close()
+    with pytest.raises(PipelineError, match="another site"):
+        Stream(store, tmp_path / "pipeline", spark)
+    mark = tmp_path / "pipeline" / "checkpoint" / "tocsin.json"
+    mark.write_text('{"format": 99, "site": "x"}')
+    with pytest.raises(PipelineError, match="format 99"):
+        Stream(store, tmp_path / "pipeline", spark)
+
+
+@pytest.mark.row("X2")
+@pytest.mark.parametrize("seed", range(3))
+def test_any_sequence_of_changes_gives_what_a_replay_of_it_gives(store, stream, seed):
+    """Documents and subscriptions come, change and go, between batches and within them."""
+    chance = random.Random(seed)
+    versions: dict[str, int] = {}
+    current: dict[str, str] = {}
+    asking: dict[str, str] = {}
+    expected: set[tuple[str, str, int]] = set()
+    for step in range(120):
+        match chance.choice(
+            ["publish"] * 6 + ["delete", "subscribe", "subscribe", "edit", "pause", "resume", "end", "wait"]
+        ):
+            case "publish":
+                id = f"d{chance.randrange(40)}"
+                versions[id] = versions.get(id, 0) + 1
+                new = doc(id, " ".join(chance.choices(WORDS, k=4)), versions[id])
+                documents.accept(store, [new])
+                current[id] = id
+                for name, query in asking.items():
+                    if holds(parse(query), new, Knowledge()):
+                        expected.add((name, id, new.version))
+            case "delete" if current:
+                documents.delete(store, current.pop(chance.choice(sorted(current))))
+            case "subscribe":
+                name, query = f"s{step}", _query(chance)
+                subscribe(store, name, query)
+                asking[name] = query
+            case "edit" if asking:
+                name = chance.choice(sorted(asking))
+                asking[name] = _query(chance)
+                subscriptions.change(store, subscriptions.find(store, "ann", name), asked=Asked(asking[name]))
+            case "pause" if asking:
+                name = chance.choice(sorted(asking))
+                del asking[name]
+                subscriptions.change(store, subscriptions.find(store, "ann", name), state="paused")
+            case "resume":
+                for kept in subscriptions.listed(store, "ann"):
+                    if kept.state == "paused":
+                        subscriptions.change(store, kept, state="active")
+                        asking[kept.id] = kept.asked.query
+            case "end" if asking:
+                name = chance.choice(sorted(asking))
+                del asking[name]
+                subscriptions.change(store, subscriptions.find(store, "ann", name), state="deleted")
+            case "wait":
+                stream.catch_up()
+    stream.catch_up()
+    found = told(store)
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def _query(chance: random.Random) -> str:
+    one, two, three = chance.sample(WORDS, 3)
+    return chance.choice(
+        [one, f"{one} OR {two}", f"{one} AND NOT {two}", f'"{one} {two}"', f"({one} OR {two}) {three}"]
+    )
