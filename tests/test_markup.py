@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from tocsin import markup
 from tocsin.errors import DocumentError
-from tocsin.markup import LIMITS, Record, read_markup, split_records
+from tocsin.markup import CHUNK_BYTES, LIMITS, Record, read_markup, reading, split_records
+from tocsin.markup.encodings import to_utf8
 from tocsin.settings import MarkupLimits
 from tocsin.sim.markup import Tangle
 
 
 def both_ways(data):
     """The trees by scan (the kernel) and by events (its twin)."""
-    raw = markup._utf8(data, LIMITS)
-    scanned = markup._scanned(raw, LIMITS)
+    raw = to_utf8(data, LIMITS)
+    scanned = reading._scanned(raw, LIMITS)
     assert scanned is not None
-    return scanned.tree, markup._by_events(raw, LIMITS).tree
+    return scanned.tree, reading._by_events(raw, LIMITS).tree
 
 
 def assert_same(data, name=""):
@@ -92,11 +92,11 @@ def test_scan_and_events_agree_on_real_documents(data_dir):
 
 def test_a_document_with_too_many_names_for_the_scan_is_read_by_events():
     text = "<r>" + "".join(f"<n{number} a{number}='x'/>" for number in range(5_000)) + "</r>"
-    assert markup._scanned(text.encode(), LIMITS) is None
+    assert reading._scanned(text.encode(), LIMITS) is None
     assert len(read_markup(text).tree.names) == 5_001
     nested = "".join(f"<n xmlns:p{n}='u{n}'>" for n in range(400)) * 1
     scopes = "<r>" + (nested + "</n>" * 400) * 3 + "</r>"
-    assert markup._scanned(scopes.encode(), LIMITS) is None
+    assert reading._scanned(scopes.encode(), LIMITS) is None
     assert len(read_markup(scopes).tree.names) == 1_201
 
 
@@ -277,7 +277,7 @@ def test_dblp_is_split_without_reading_it_whole(data_dir):
         watched = Watched(file)
         records = split_records(watched, "/dblp/*")
         first = next(records)
-        assert watched.given <= 2 * markup.CHUNK_BYTES
+        assert watched.given <= 2 * CHUNK_BYTES
         count = 1 + sum(1 for _ in records)
     assert count == 30_527
     assert read_markup(first.xml).tree.names[0] in ("article", "inproceedings", "proceedings")

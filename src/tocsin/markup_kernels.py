@@ -239,3 +239,37 @@ def scan(  # the arrays of a `Scan`
             at += 1
     counts[EVENTS], counts[PIECES], counts[DEEPEST], counts[MOST] = events, pieces, deepest, most
     return DONE
+
+
+@njit(cache=True, nogil=True)
+def lay_out(tape: Any, marks: Any, element: Any, text: Any, stack: Any) -> Any:
+    """Elements and texts of a tape; gives how many of each.
+
+    element[e] is its parent (-1 for the root), the element after all below it, its first child and next sibling (or
+    -1), and the pieces of text inside it, first and end. text[t] is the element that it is in, and its pieces.
+    """
+    elements, texts, depth, before = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for at in range(tape.shape[0]):
+        mark = np.int64(marks[at])
+        if mark > before and depth > 0:
+            text[texts, 0], text[texts, 1], text[texts, 2] = stack[depth, 0], before, mark
+            texts += 1
+        before = mark
+        if tape[at] == END:
+            done = stack[depth, 0]
+            element[done, 1], element[done, 5] = elements, mark
+            depth -= 1
+        elif tape[at] > 0:
+            parent = stack[depth, 0] if depth > 0 else np.int64(-1)
+            element[elements, 0], element[elements, 4] = parent, mark
+            element[elements, 2], element[elements, 3] = -1, -1
+            if depth > 0:
+                if stack[depth, 1] < 0:
+                    element[parent, 2] = elements
+                else:
+                    element[stack[depth, 1], 3] = elements
+                stack[depth, 1] = elements
+            depth += 1
+            stack[depth, 0], stack[depth, 1] = elements, -1
+            elements += 1
+    return elements, texts

@@ -21,7 +21,7 @@ KEYS = st.integers(1, 90)
 CLAUSES = st.lists(st.lists(st.integers(0, 20), max_size=7), max_size=30)
 MARKS = st.dictionaries(KEYS, st.integers(1, 2**64 - 1), max_size=40)
 FREQUENCIES = st.lists(st.integers(0, 5), max_size=25)
-INSTRUCTIONS = ["word_bits", "load8", "lowest_bit", "fetch", "stop_bits", "high_bits"]
+INSTRUCTIONS = ["word_bits", "load8", "lowest_bit", "count_bits", "fetch", "stop_bits", "high_bits"]
 
 
 def public(module: object) -> set[str]:
@@ -114,14 +114,15 @@ def distinct(clauses: list[list[int]]) -> list[list[int]]:
 
 @kernels.kernel
 def instructions(buffer, at, bits):
-    return kernels.word_bits(buffer, at), kernels.load8(buffer, at), kernels.lowest_bit(bits)
+    return kernels.word_bits(buffer, at), kernels.load8(buffer, at), kernels.lowest_bit(bits), kernels.count_bits(bits)
 
 
-@given(st.binary(min_size=70, max_size=90), st.integers(0, 6), st.integers(1, 2**64 - 1))
+@given(st.binary(min_size=70, max_size=90), st.integers(0, 6), st.integers(0, 2**64 - 1))
 def test_instructions_are_what_their_twins_say(data: bytes, at: int, bits: int) -> None:
     buffer = np.frombuffer(data, np.uint8)
     found = instructions(buffer, np.uint64(at), np.uint64(bits))
-    twins = (reference.word_bits(buffer, at), reference.load8(buffer, at), reference.lowest_bit(bits))
+    words, eight = reference.word_bits(buffer, at), reference.load8(buffer, at)
+    twins = (words, eight, reference.lowest_bit(bits), reference.count_bits(bits))
     assert tuple(map(int, found)) == tuple(map(int, twins))
 
 

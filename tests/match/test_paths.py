@@ -15,9 +15,12 @@ from lxml import etree
 
 from tocsin.errors import DocumentError, QueryError
 from tocsin.markup import read_markup, split_records
+from tocsin.match import path_kernels as kernels
+from tocsin.match import path_mask_kernels as mask_kernels
 from tocsin.match import path_reference as reference
-from tocsin.match.path_reference import Selection, TreeFilter
-from tocsin.match.paths import Automaton, CacheLimits, PathIndex
+from tocsin.match.path_reference import TreeFilter
+from tocsin.match.path_runs import Found, Runner, read_tape
+from tocsin.match.paths import Automaton, CacheLimits, PathIndex, Selection
 from tocsin.match.snapshot import open_arrays, write_arrays
 from tocsin.query.xpath import holds_xpath, parse_xpath
 from tocsin.query.xpath.routes import clauses_of, linear_paths, plain_path
@@ -99,15 +102,14 @@ def test_both_kernels_find_the_paths_that_occur(paths, seed):
     document = read_markup(Tangle(seed).document())
     expected = reference.run_stack(paths, document)
     for limits in (CacheLimits(), TINY):
-        index = PathIndex(limits)
-        index._used = len(paths)
-        index.automaton.insert(paths, list(range(len(paths))))
-        flags, _ = index._engine.run(index.automaton, document, len(paths), np.zeros(1, np.int32))
-        assert np.flatnonzero(flags).tolist() == expected
-        if limits is TINY:
-            tape = index._engine._tape(index.automaton.labels, document)
-            flags, _ = index._engine._run_stack(index.automaton, tape, len(paths), np.zeros(1, np.int32))
-            assert np.flatnonzero(flags).tolist() == expected
+        automaton, runner, total = Automaton(), Runner(limits), np.zeros(1, np.int32)
+        automaton.insert(paths, list(range(len(paths))))
+        tape = read_tape(automaton.labels, document)
+        runner.run(automaton, tape, total, found := Found.empty(len(paths), 1))
+        assert np.flatnonzero(found.flags).tolist() == expected
+        runner._cache.counts[kernels.RUN] += 1
+        runner._run_stack(automaton, tape, total, found := Found.empty(len(paths), 1))
+        assert np.flatnonzero(found.flags).tolist() == expected
 
 
 # --- the index against the oracle ------------------------------------------------------------------------------------
@@ -123,6 +125,7 @@ def test_index_inline_postponed_oracle_and_lxml_agree_on_tangled_queries():
         filters = [
             filled(paths),
             filled(paths, PathIndex, TINY),
+            filled(paths, PathIndex, None, Selection.INLINE),
             filled(paths, TreeFilter, Selection.INLINE),
             filled(paths, TreeFilter, Selection.POSTPONED),
         ]
@@ -160,7 +163,8 @@ def test_queries_come_and_go_in_any_order(seed, data):
     for number in sorted(alive):
         index.remove(number)
     assert index.states == 1
-    assert len(index) == len(index._atoms) == len(index._clauses) == 0
+    assert len(index) == len(index.guards) == len(index.guards.strings) == len(index.guards.places) == 0
+    assert not index._clauses
 
 
 @pytest.mark.row("Y2")
@@ -198,8 +202,9 @@ def test_the_same_value_predicate_is_evaluated_once():
     document = read_markup("<r>" + "<a x='w'><b>1</b></a>" * 20 + "</r>")
     index = filled(paths)
     assert found_by(index, document) == []
-    assert len(index._atoms) == 1
-    assert index.checked == 0  # dismissed by the atom
+    nodes = index.guards.graph.node[: index.guards.size]
+    held = nodes[(nodes[:, 0] == mask_kernels.HELD) & (nodes[:, 2] == mask_kernels.SAME)]
+    assert len(held) == 1
     plain = filled([parse_xpath(f"//{'*/' * (n % 5)}a[@x = 'v']") for n in range(50)], TreeFilter, Selection.INLINE)
     plain.match(document)
     assert plain.work.checks <= 20
@@ -241,7 +246,7 @@ def test_plain_queries_have_the_same_linear_path_either_way():
 def test_unknown_names_are_not_kept():
     index = filled([parse_xpath("//p:*", {"p": "u"}), parse_xpath("//a")])
     index.match(read_markup("<r xmlns='u'>" + "".join(f"<n{n}/>" for n in range(500)) + "</r>"))
-    assert len(index.automaton.labels.elements) == 1
+    assert len(index.labels.elements) == 1
 
 
 def test_the_cache_grows_and_starts_again_without_changing_results():

@@ -113,4 +113,4 @@ def measure(pair: Pair, joins: Sequence[Join]) -> dict[Join, int]:
     """The bytes that each join really takes; the answers must agree."""
     outcomes = {join: converse(pair.side, QuerySide(pair.queries, Knowledge()), join, pair.words) for join in joins}
     assert len({outcome.matches for outcome in outcomes.values()}) == 1
-    return {join: outcome.bytes() for join, outcome in outcomes.items()}
+    return {join: outcome.total_bytes() for join, outcome in outcomes.items()}

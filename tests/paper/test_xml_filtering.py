@@ -9,8 +9,8 @@ import pytest
 
 from tocsin.markup import read_markup
 from tocsin.match import path_reference as reference
-from tocsin.match.path_reference import Selection, TreeFilter
-from tocsin.match.paths import PathIndex
+from tocsin.match.path_reference import TreeFilter
+from tocsin.match.paths import PathIndex, Selection
 from tocsin.model import Document
 from tocsin.query import Knowledge, holds, parse
 from tocsin.query.xpath import holds_xpath, parse_xpath

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 
 import pytest
 
 from tocsin.errors import PipelineError
 from tocsin.model import Document
+from tocsin.pipeline.preview import preview
 from tocsin.pipeline.stream import Stream, StreamSettings
 from tocsin.query import Knowledge, holds, parse
 from tocsin.store import Store, documents, outbox, subscriptions
@@ -71,6 +73,27 @@ def test_a_match_carries_score_evidence_and_the_statistics_that_were_used(store,
     assert 0 < found.score <= 1
     assert found.statistics == 1
     assert "peer" in str(found.evidence)
+
+
+def test_the_preview_of_a_query_is_what_the_stream_delivered(store, stream, spark):
+    chance = random.Random(5)
+    queries = {f"s{n}": _query(chance) for n in range(8)} | {"years": "year:[3 TO 7]"}
+    for id, query in queries.items():
+        subscribe(store, id, query)
+    for number in range(200):
+        day = f"2026-03-{number % 5 + 1:02}"
+        fields = {"text": (" ".join(chance.choices(WORDS, k=4)),), "year": (number % 11,)}
+        documents.accept(store, [Document(f"d{number}", fields, time=day)])
+    stream.catch_up()
+    delivered = told(store)
+    for id, query in queries.items():
+        found = preview(spark, store, Asked(query))
+        assert found.documents == [(document, version) for name, document, version in delivered if name == id]
+        assert found.total == len(found.documents) == sum(count for _, count in found.per_day)
+        assert len(found.sample) == min(10, found.total)
+    until = datetime(2026, 3, 3, tzinfo=UTC).timestamp()
+    early = preview(spark, store, Asked("peer"), period=(None, until))
+    assert {day for day, _ in early.per_day} == {"2026-03-01", "2026-03-02"}
 
 
 def test_a_stream_that_is_started_again_goes_on_where_it_was(store, tmp_path, spark):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from threading import Timer
+from threading import Event, Thread, Timer
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 Item = TypeVar("Item")
+POLL_SECONDS = 0.25
 PATIENCE_SECONDS = 1.0  # progress is shown to who has waited longer than this
 
 
@@ -39,6 +40,35 @@ def waiting(why: str) -> Iterator[None]:
     finally:
         if timer:
             timer.cancel()
+
+
+@contextmanager
+def polled(what: str, ask: Callable[[], tuple[int, int]]) -> Iterator[None]:
+    """Shows (done, total) of work that goes on elsewhere, on a terminal, once it takes longer than a second."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
+    bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+    task = bar.add_task(what, total=None)
+    ended = Event()
+
+    def look() -> None:
+        if ended.wait(PATIENCE_SECONDS):
+            return
+        with bar:
+            while not ended.wait(POLL_SECONDS):
+                done, total = ask()
+                bar.update(task, completed=done, total=total or None)
+
+    watcher = Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def progress(items: Iterable[Item], what: str) -> Iterator[Item]:

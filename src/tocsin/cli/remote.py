@@ -51,7 +51,9 @@ def token_of(given: argparse.Namespace) -> str:
         try:
             token = Path(given.token_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{given.token_file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise InputError(
+                f"{given.token_file} cannot be read: {getattr(error, 'strerror', None) or error}"
+            ) from None
     else:
         token = os.environ.get("TOCSIN_TOKEN", "").strip()
     if not token:

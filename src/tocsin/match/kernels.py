@@ -63,8 +63,9 @@ COMPILED: bool = not config.DISABLE_JIT  # type: ignore[attr-defined]  # numba s
 
 U = np.uint64
 _0, _1, _2, _3, _4, _6, _8 = U(0), U(1), U(2), U(3), U(4), U(6), U(8)
-_16, _29, _31, _32, _33, _40, _63, _64 = U(16), U(29), U(31), U(32), U(33), U(40), U(63), U(64)
-_LOW31, _LOW32, _LOW40 = U(0x7FFFFFFF), U(0xFFFFFFFF), U(0xFFFFFFFFFF)
+_16, _28, _29, _31, _32, _33, _40, _63, _64 = U(16), U(28), U(29), U(31), U(32), U(33), U(40), U(63), U(64)
+_LOW28, _LOW31, _LOW32, _LOW40 = U(0xFFFFFFF), U(0x7FFFFFFF), U(0xFFFFFFFF), U(0xFFFFFFFFFF)
+_SIZE_AT, _FURTHER_AT = U(56), U(62)  # in the second number of a slot
 _NONE, _OWN = U(NONE), U(1 << 31)
 _MORE, _FIELD_ANY = U(MORE), U(FIELD_ANY)
 _HAS_SCOPED, _HAS_FURTHER = U(HAS_SCOPED), U(HAS_SCOPED | HAS_MORE_BARE)
@@ -75,6 +76,7 @@ _FAR_AHEAD = U(32)  # single numbers fetched ahead
 _LINE = U(16)  # numbers in a line of the cache
 _FETCHED = U(256)  # numbers of a posting fetched; of longer ones the processor guesses the rest
 CHUNK_WORDS = 1024  # words looked up together: their hashes and places stay in the first-level cache
+EDGES_SPARE = 72  # a block of 64 bytes may begin and end so many words, and eight are written at a time
 
 
 def _kept_bytes() -> U64:
@@ -89,9 +91,14 @@ _KEPT = _kept_bytes()
 
 
 class Table(NamedTuple):
-    """Words by their bytes. A record has four numbers: bytes 0–7, bytes 8–15, length and place in long, payload."""
+    """Words by their bytes. A record has four numbers: bytes 0–7, bytes 8–15, length and place in long, payload.
 
-    slots: U64  # low half of the hash, then word + 1; 0: empty. A power of two, at most half full
+    A slot has two, so that words of up to eight bytes are found without their records: bytes 0–7, and from the lowest
+    bit on: word + 1 (28 bits; 0: the slot is empty), bare key (28 bits; 0: none), length (6 bits, 63 stands for more),
+    and a bit for words that have further keys.
+    """
+
+    slots: U64  # a power of two of them, at most half full
     records: U64
     long: U8  # all bytes of the words of more than 16 bytes, 8 readable bytes after the last
     sieve: U64  # two bits of one block for each word
@@ -147,6 +154,7 @@ if TYPE_CHECKING or not COMPILED:
     word_bits = reference.word_bits
     load8 = reference.load8
     lowest_bit = reference.lowest_bit
+    count_bits = reference.count_bits
     fetch = reference.fetch
 else:
     _ir = cgutils.ir
@@ -191,10 +199,19 @@ else:
 
     @intrinsic
     def lowest_bit(typing, bits):
-        """The number of the lowest bit that is set; bits is not 0."""
+        """The number of the lowest bit that is set; 64 if there is none."""
 
         def generate(context, builder, signature, arguments):
-            return builder.cttz(arguments[0], _ir.Constant(_ir.IntType(1), 1))
+            return builder.cttz(arguments[0], _ir.Constant(_ir.IntType(1), 0))
+
+        return types.uint64(types.uint64), generate
+
+    @intrinsic
+    def count_bits(typing, bits):
+        """How many bits are set."""
+
+        def generate(context, builder, signature, arguments):
+            return builder.ctpop(arguments[0])
 
         return types.uint64(types.uint64), generate
 
@@ -243,19 +260,22 @@ def _head_of(buffer: U8, start: np.uint64, size: np.uint64, fold: bool) -> tuple
 
 
 @part
+def _even8(eight: np.uint64) -> np.uint64:
+    """Upper and lower case made alike, more cheaply than by _lower8. Different text in UTF-8 stays different."""
+    return eight | ((eight & _LETTER_BITS) >> _1)
+
+
+@part
 def _hash_word(
-    buffer: U8, start: np.uint64, size: np.uint64, fold: bool, first: np.uint64, second: np.uint64, seed: np.uint64
+    first: np.uint64, second: np.uint64, buffer: U8, start: np.uint64, size: np.uint64, seed: np.uint64
 ) -> np.uint64:
-    """Mix all bytes of a word, given its head. The high half chooses the slot, the low half tells words apart."""
-    mixed = (first ^ seed) * _MIX_A
-    mixed = (mixed ^ (mixed >> _29) ^ second) * _MIX_B
+    """Mix all bytes of a word, given its head in any case. The high bits choose the slot."""
+    mixed = (_even8(first) ^ seed) * _MIX_A
+    mixed = (mixed ^ (mixed >> _29) ^ _even8(second)) * _MIX_B
     if size > _16:
         at = _16
         while at < size:
-            eight = load8(buffer, start + at)
-            if fold:
-                eight = _lower8(eight)
-            eight &= _KEPT[min(size - at, _8) << _1]
+            eight = _even8(load8(buffer, start + at)) & _KEPT[min(size - at, _8) << _1]
             mixed = (mixed ^ (mixed >> _29) ^ eight) * _MIX_B
             at += _8
     return mixed ^ (mixed >> _32)
@@ -286,22 +306,20 @@ def _find_word(
     fold: bool,
     first: np.uint64,
     second: np.uint64,
-    tag: np.uint64,
     slot: np.uint64,
 ) -> tuple[np.uint64, np.uint64]:
     """The word's number, or NONE, and the slot where the search ended."""
-    last = U(slots.size) - _1
+    last, wanted = (U(slots.size) >> _1) - _1, min(size, _63)
     while True:
-        held = slots[slot]
+        held = slots[(slot << _1) + _1]
         if held == _0:
             return _NONE, slot
-        if held >> _32 == tag:
-            word = (held & _LOW32) - _1
+        if slots[slot << _1] == first and (held >> _SIZE_AT) & _63 == wanted:
+            word = (held & _LOW28) - _1
             record = word << _2
             length = records[record + _2]
-            if (
-                records[record] == first
-                and records[record + _1] == second
+            if size <= _8 or (
+                records[record + _1] == second
                 and length >> _40 == size
                 and (size <= _16 or _same_tail(buffer, start, size, fold, long, length & _LOW40))
             ):
@@ -310,9 +328,34 @@ def _find_word(
 
 
 @part
+def _place_word(slots: U64, slot: np.uint64, first: np.uint64, size: np.uint64, word: np.uint64) -> None:
+    """Fill an empty slot. Other threads may be reading: what makes it a word comes last."""
+    slots[slot << _1] = first
+    slots[(slot << _1) + _1] = (min(size, _63) << _SIZE_AT) | (word + _1)
+
+
+@part
+def _slot_of(slots: U64, records: U64, long: U8, seed: np.uint64, word: np.uint64) -> np.uint64:
+    """The slot of a word that the table has."""
+    record, last = word << _2, (U(slots.size) >> _1) - _1
+    length = records[record + _2]
+    mixed = _hash_word(records[record], records[record + _1], long, length & _LOW40, length >> _40, seed)
+    slot = mixed >> _pair_shift(slots)
+    while slots[(slot << _1) + _1] & _LOW28 != word + _1:
+        slot = (slot + _1) & last
+    return slot
+
+
+@part
 def _slot_shift(slots: U64) -> np.uint64:
     """A hash is shifted right by this to choose one of a power of two of slots."""
     return _64 - lowest_bit(U(slots.size))
+
+
+@part
+def _pair_shift(slots: U64) -> np.uint64:
+    """The same where a slot has two numbers."""
+    return _slot_shift(slots) + _1
 
 
 @part
@@ -328,18 +371,17 @@ def insert_words(buffer: U8, starts: I64, ends: I64, begin: int, table: Table, u
     Stops when the table is full and returns the first value that has no number yet: let it grow, then go on.
     """
     slots, records, long, sieve, seed = table
-    shift, sieve_shift = _slot_shift(slots), _slot_shift(sieve)
+    shift, sieve_shift = _pair_shift(slots), _slot_shift(sieve)
     for value in range(begin, starts.size):
         start = U(starts[value])
         size = U(ends[value]) - start
         first, second = _head_of(buffer, start, size, False)
-        mixed = _hash_word(buffer, start, size, False, first, second, seed)
-        tag = mixed & _LOW32
-        word, slot = _find_word(slots, records, long, buffer, start, size, False, first, second, tag, mixed >> shift)
+        mixed = _hash_word(first, second, buffer, start, size, seed)
+        word, slot = _find_word(slots, records, long, buffer, start, size, False, first, second, mixed >> shift)
         if word == _NONE:
             word, place = used[0], used[1]
             record = word << _2
-            if record + _4 > U(records.size) or (word + _1) << _1 > U(slots.size):
+            if record + _4 > U(records.size) or (word + _1) << _2 > U(slots.size):
                 return value
             if size > _16:
                 if place + size + _8 > U(long.size):
@@ -352,43 +394,50 @@ def insert_words(buffer: U8, starts: I64, ends: I64, begin: int, table: Table, u
             records[record + _2] = (size << _40) | place
             records[record + _3] = _NONE
             sieve[mixed >> sieve_shift] |= _sieve_bits(mixed)
-            slots[slot] = (tag << _32) | (word + _1)  # last: other threads may be reading
+            _place_word(slots, slot, first, size, word)
             used[0] += _1
         words[value] = word
     return starts.size
+
+
+@part
+def _keys_in_slot(payload: np.uint64) -> np.uint64:
+    """What a slot says of the keys in a record's payload."""
+    key = payload & _LOW32
+    key = _0 if key == _NONE else key & _LOW28
+    return (key << _28) | (U((payload >> _32) & _HAS_FURTHER != _0) << _FURTHER_AT)
 
 
 @kernel
 def rebuild_slots(table: Table, words: int) -> None:
     """Fill empty slots and sieve from the records of the words 0 to words - 1."""
     slots, records, long, sieve, seed = table
-    shift, sieve_shift, last = _slot_shift(slots), _slot_shift(sieve), U(slots.size) - _1
+    shift, sieve_shift, last = _pair_shift(slots), _slot_shift(sieve), (U(slots.size) >> _1) - _1
     for number in range(U(words)):
         word = U(number)
         record = word << _2
         length = records[record + _2]
         first, second = records[record], records[record + _1]
-        mixed = _hash_word(long, length & _LOW40, length >> _40, False, first, second, seed)
+        mixed = _hash_word(first, second, long, length & _LOW40, length >> _40, seed)
         sieve[mixed >> sieve_shift] |= _sieve_bits(mixed)
         slot = mixed >> shift
-        while slots[slot] != _0:
+        while slots[(slot << _1) + _1] != _0:
             slot = (slot + _1) & last
-        slots[slot] = ((mixed & _LOW32) << _32) | (word + _1)
+        _place_word(slots, slot, first, length >> _40, word)
+        slots[(slot << _1) + _1] |= _keys_in_slot(records[record + _3])
 
 
 @kernel
 def find_values(buffer: U8, starts: I64, ends: I64, table: Table, words: U32) -> None:
     """words[v] = the number of value v, taken whole as one folded word, or NONE."""
     slots, records, long, _, seed = table
-    shift = _slot_shift(slots)
+    shift = _pair_shift(slots)
     for value in range(starts.size):
         start = U(starts[value])
         size = U(ends[value]) - start
         first, second = _head_of(buffer, start, size, False)
-        mixed = _hash_word(buffer, start, size, False, first, second, seed)
-        word, _ = _find_word(
-            slots, records, long, buffer, start, size, False, first, second, mixed & _LOW32, mixed >> shift
-        )
+        mixed = _hash_word(first, second, buffer, start, size, seed)
+        word, _ = _find_word(slots, records, long, buffer, start, size, False, first, second, mixed >> shift)
         words[value] = word
 
 
@@ -396,18 +445,32 @@ def find_values(buffer: U8, starts: I64, ends: I64, table: Table, words: U32) ->
 
 
 @kernel
-def bind_bare(words: U32, records: U64, next_key: int, keys: U32) -> int:
+def bind_bare(words: U32, table: Table, next_key: int, keys: U32) -> int:
     """keys[i] = the bare key of words[i], from next_key on for words without one; returns the next free key."""
+    slots, records, long, _, seed = table
     free = U(next_key)
     for i in range(words.size):
-        place = (U(words[i]) << _2) + _3
+        word = U(words[i])
+        place = (word << _2) + _3
         payload = records[place]
         if payload & _LOW32 == _NONE:
             payload = (payload & ~_LOW32) | free
             records[place] = payload
+            slot = _slot_of(slots, records, long, seed, word)
+            slots[(slot << _1) + _1] |= free << _28
             free += _1
         keys[i] = payload & _LOW32
     return int(free)
+
+
+@part
+def _flag_word(slots: U64, records: U64, long: U8, seed: np.uint64, word: np.uint64, flag: np.uint64) -> None:
+    """The word has keys beside its bare one."""
+    place = (word << _2) + _3
+    if (records[place] >> _32) & flag == _0:
+        records[place] |= flag << _32
+        slot = _slot_of(slots, records, long, seed, word)
+        slots[(slot << _1) + _1] |= _1 << _FURTHER_AT
 
 
 @part
@@ -432,35 +495,37 @@ def _insert_scope(slots: U64, keys: U32, pair: np.uint64, key: np.uint64) -> boo
 
 
 @kernel
-def insert_scopes(words: U32, fields: U32, keys: U32, flag: int, records: U64, scopes: Scopes) -> int:
+def insert_scopes(words: U32, fields: U32, keys: U32, flag: int, table: Table, scopes: Scopes) -> int:
     """Give each (field, word) a further key and the word the flag; there must be room. Returns how many were new."""
-    slots, held = scopes
+    slots, records, long, _, seed = table
+    pairs, held = scopes
     new = 0
     for i in range(words.size):
         word = U(words[i])
-        if _insert_scope(slots, held, ((U(fields[i]) + _1) << _32) | word, U(keys[i])):
+        if _insert_scope(pairs, held, ((U(fields[i]) + _1) << _32) | word, U(keys[i])):
             new += 1
-        records[(word << _2) + _3] |= U(flag) << _32
+        _flag_word(slots, records, long, seed, word, U(flag))
     return new
 
 
 @kernel
-def bind_scoped(words: U32, field: int, records: U64, scopes: Scopes, next_key: int, keys: U32) -> int:
+def bind_scoped(words: U32, field: int, table: Table, scopes: Scopes, next_key: int, keys: U32) -> int:
     """keys[i] = the key of words[i] in the field, from next_key on for new pairs; there must be room."""
-    slots, held = scopes
-    free, last = U(next_key), U(slots.size) - _1
+    slots, records, long, _, seed = table
+    pairs, held = scopes
+    free, last = U(next_key), U(pairs.size) - _1
     for i in range(words.size):
         word = U(words[i])
         pair = ((U(field) + _1) << _32) | word
-        slot = _scope_hash(pair) >> _slot_shift(slots)
-        while slots[slot] != _0 and not (slots[slot] == pair and U(held[slot]) & _OWN):
-            slot = (slot + _1) & last
-        if slots[slot] == _0:
-            held[slot] = free | _OWN
-            slots[slot] = pair
-            records[(word << _2) + _3] |= _HAS_SCOPED << _32
+        at = _scope_hash(pair) >> _slot_shift(pairs)
+        while pairs[at] != _0 and not (pairs[at] == pair and U(held[at]) & _OWN):
+            at = (at + _1) & last
+        if pairs[at] == _0:
+            held[at] = free | _OWN
+            pairs[at] = pair
+            _flag_word(slots, records, long, seed, word, _HAS_SCOPED)
             free += _1
-        keys[i] = U(held[slot]) & _LOW31
+        keys[i] = U(held[at]) & _LOW31
     return int(free)
 
 
@@ -479,38 +544,34 @@ def rebuild_scopes(old: Scopes, new: Scopes) -> None:
 
 @part
 def _find_words(
-    buffer: U8, at: np.uint64, end: np.uint64, word_start: U32, word_end: U32, count: np.uint64
+    buffer: U8, at: np.uint64, end: np.uint64, edges: U32, count: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
     """Append the words of buffer[at:end]; returns their new count and where to go on when there was no room.
 
-    Starts and ends are found and stored apart: the k-th start belongs to the k-th end.
+    Word k begins at edges[2 k] and ends at edges[2 k + 1].
     """
-    room = U(word_start.size) - _64
-    started, ended, inside = count, count, _0
-    while at < end and started < room:
+    room = U(edges.size) - U(EDGES_SPARE)
+    placed, inside = count << _1, _0
+    while at < end and placed < room:
         bits = word_bits(buffer, at)
         if end - at < _64:
             bits &= (_1 << (end - at)) - _1
-        before = (bits << _1) | inside
-        edges = bits & ~before
-        while edges != _0:
-            word_start[started] = at + lowest_bit(edges)
-            edges &= edges - _1
-            started += _1
-        edges = before & ~bits
-        while edges != _0:
-            word_end[ended] = at + lowest_bit(edges)
-            edges &= edges - _1
-            ended += _1
+        changes = bits ^ ((bits << _1) | inside)
         inside = bits >> _63
+        then = placed + count_bits(changes)
+        while placed < then:  # eight at a time, so that the processor guesses when this ends; the next come over the rest
+            for ahead in range(8):
+                edges[placed + U(ahead)] = at + lowest_bit(changes)
+                changes &= changes - _1
+            placed += _8
+        placed = then
         at += _64
     if at >= end:
-        if started > ended:
-            word_end[ended] = end
-        return started, end
-    if started > ended:
-        return ended, U(word_start[ended])
-    return ended, at
+        edges[placed] = end
+        return (placed + _1) >> _1, end
+    if placed & _1:
+        return placed >> _1, U(edges[placed - _1])
+    return placed >> _1, at
 
 
 @part
@@ -522,20 +583,19 @@ def _fill_chunk(
     chosen: np.uint64,
     value: np.uint64,
     at: np.uint64,
-    word_start: U32,
-    word_end: U32,
+    edges: U32,
     word_value: U32,
 ) -> tuple[np.uint64, np.uint64, np.uint64]:
     """Find the words of values of chosen documents, from byte at of this value on, until the chunk is full.
 
     Returns how many, and the value and byte to go on from.
     """
-    count, room, values = _0, U(word_start.size) - _64, U(starts.size)
+    count, room, values = _0, (U(edges.size) - U(EDGES_SPARE)) >> _1, U(starts.size)
     while value < values and count < room:
         end = U(ends[value])
         if (chosen >> U(docs[value])) & _1:
             known = count
-            count, at = _find_words(buffer, at, end, word_start, word_end, known)
+            count, at = _find_words(buffer, at, end, edges, known)
             for k in range(known, count):
                 word_value[k] = value
         else:
@@ -563,12 +623,11 @@ def _mark_pairs(pairs: U64, bits: U64, count: np.uint64, slots: U64, keys: U32, 
 
 @part
 def _mark_found(
-    words: U32,
+    held: U64,
     values: U32,
     count: np.uint64,
     docs: U8,
     fields: U32,
-    records: U64,
     scope_slots: U64,
     scope_keys: U32,
     masks: U64,
@@ -576,24 +635,27 @@ def _mark_found(
 ) -> None:
     """Mark the keys that words have in their values' fields: the bare key, and seldom others.
 
-    Keys newer than masks are nobody's yet.
+    held is what the slots of words say. Keys newer than masks are nobody's yet; for these, and for a word without a
+    bare key, key 0 is marked, which every document has anyway.
     """
     known, more = U(masks.size), _0
     pairs, bits = np.empty(2 * CHUNK_WORDS, np.uint64), np.empty(2 * CHUNK_WORDS, np.uint64)
     for k in range(count):
-        word, value = U(words[k]), values[k]
-        field, bit, payload = U(fields[value]), _1 << U(docs[value]), records[(word << _2) + _3]
-        key, bare = payload & _LOW32, _1 - (field >> _31)
-        if key < known and bare:
-            masks[key] |= bit
-            touched[key >> _6] |= _1 << (key & _63)
-        if payload >> _32 & _HAS_FURTHER:
+        value = values[k]
+        field, bit = U(fields[value]), _1 << U(docs[value])
+        bare = _1 - (field >> _31)
+        key = ((held[k] >> _28) & _LOW28) * bare
+        key = key if key < known else _0
+        masks[key] |= bit
+        touched[key >> _6] |= _1 << (key & _63)
+        if held[k] >> _FURTHER_AT:
+            word = (held[k] & _LOW28) - _1
             pairs[more] = (((field & _LOW31) + _1) << _32) | word
             bits[more] = bit
-            more += payload >> _32 & _HAS_SCOPED
+            more += _1
             pairs[more] = ((_FIELD_ANY + _1) << _32) | word
             bits[more] = bit
-            more += payload >> _33 & bare
+            more += bare
     _mark_pairs(pairs, bits, more, scope_slots, scope_keys, masks, touched)
 
 
@@ -612,48 +674,44 @@ def mark_words(
     """Mark the keys of the words of every value: masks[key] |= 1 << its document."""
     slots, records, long, sieve, seed = table
     scope_slots, scope_keys = scopes
-    word_start, word_end = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
-    word_value, passed = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
-    hashes, words = np.empty(CHUNK_WORDS, np.uint64), np.empty(CHUNK_WORDS, np.uint32)
-    shift, sieve_shift, last = _slot_shift(slots), _slot_shift(sieve), U(slots.size) - _1
+    edges, word_value = np.empty(2 * CHUNK_WORDS + EDGES_SPARE, np.uint32), np.empty(CHUNK_WORDS + 64, np.uint32)
+    passed, hashes = np.empty(CHUNK_WORDS + 64, np.uint32), np.empty(CHUNK_WORDS + 64, np.uint64)
+    shift, sieve_shift, last = _pair_shift(slots), _slot_shift(sieve), (U(slots.size) >> _1) - _1
     value, values = _0, U(starts.size)
     at = U(starts[0]) if values > _0 else _0
     while value < values:
-        count, value, at = _fill_chunk(buffer, starts, ends, docs, ~_0, value, at, word_start, word_end, word_value)
+        count, value, at = _fill_chunk(buffer, starts, ends, docs, ~_0, value, at, edges, word_value)
         kept = _0
         for k in range(count):
-            start = U(word_start[k])
-            size = U(word_end[k]) - start
-            first, second = _head_of(buffer, start, size, True)
-            mixed = _hash_word(buffer, start, size, True, first, second, seed)
+            start = U(edges[U(k) << _1])
+            size = U(edges[(U(k) << _1) + _1]) - start
+            first, second = _head_of(buffer, start, size, False)
+            mixed = _hash_word(first, second, buffer, start, size, seed)
             block = sieve[mixed >> sieve_shift]
             hashes[kept] = mixed
             passed[kept] = k
             kept += (block >> (mixed & _63)) & (block >> ((mixed >> _6) & _63)) & _1
         for k in range(kept):
-            fetch(slots, hashes[k] >> shift)
-        for k in range(kept):
-            slot, tag = hashes[k] >> shift, hashes[k] & _LOW32
-            held = slots[slot]
-            while held != _0 and held >> _32 != tag:
-                slot = (slot + _1) & last
-                held = slots[slot]
-            hashes[k] = (slot << _32) | tag
-            fetch(records, ((held - _1) & _LOW31) << _2)
+            fetch(slots, (hashes[k] >> shift) << _1)
         found = _0
         for k in range(kept):
-            start = U(word_start[passed[k]])
-            size = U(word_end[passed[k]]) - start
-            first, second = _head_of(buffer, start, size, True)
-            word, _ = _find_word(
-                slots, records, long, buffer, start, size, True, first, second, hashes[k] & _LOW32, hashes[k] >> _32
-            )
-            if word != _NONE:
-                fetch(masks, records[(word << _2) + _3] & _LOW32)
-                words[found] = word
-                passed[found] = word_value[passed[k]]
-                found += _1
-        _mark_found(words, passed, found, docs, fields, records, scope_slots, scope_keys, masks, touched)
+            slot, of = hashes[k] >> shift, U(passed[k])
+            start = U(edges[of << _1])
+            size = U(edges[(of << _1) + _1]) - start
+            first = _lower8(load8(buffer, start)) & _KEPT[min(size, _8) << _1]
+            wanted = min(size, _63)
+            held = slots[(slot << _1) + _1]
+            while held != _0 and not (slots[slot << _1] == first and (held >> _SIZE_AT) & _63 == wanted):
+                slot = (slot + _1) & last
+                held = slots[(slot << _1) + _1]
+            if size > _8 and held != _0:
+                second = _lower8(load8(buffer, start + _8)) & _KEPT[(min(size, _16) << _1) + _1]
+                _, slot = _find_word(slots, records, long, buffer, start, size, True, first, second, slot)
+                held = slots[(slot << _1) + _1]
+            hashes[found] = held
+            passed[found] = word_value[of]
+            found += U(held != _0)
+        _mark_found(hashes, passed, found, docs, fields, scope_slots, scope_keys, masks, touched)
 
 
 @kernel
@@ -671,22 +729,20 @@ def mark_values(
     """Like mark_words for values that are one word each (keyword analysis), folded by the caller."""
     slots, records, long, _, seed = table
     scope_slots, scope_keys = scopes
-    words, word_value = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
-    shift, values = _slot_shift(slots), U(starts.size)
+    held, word_value = np.empty(CHUNK_WORDS, np.uint64), np.empty(CHUNK_WORDS, np.uint32)
+    shift, values = _pair_shift(slots), U(starts.size)
     for begin in range(_0, values, U(CHUNK_WORDS)):
         found = _0
         for value in range(begin, min(U(begin) + U(CHUNK_WORDS), values)):
             start = U(starts[value])
             size = U(ends[value]) - start
             first, second = _head_of(buffer, start, size, False)
-            mixed = _hash_word(buffer, start, size, False, first, second, seed)
-            word, _ = _find_word(
-                slots, records, long, buffer, start, size, False, first, second, mixed & _LOW32, mixed >> shift
-            )
-            words[found] = word
+            mixed = _hash_word(first, second, buffer, start, size, seed)
+            word, slot = _find_word(slots, records, long, buffer, start, size, False, first, second, mixed >> shift)
+            held[found] = slots[(slot << _1) + _1]
             word_value[found] = value
             found += U(word != _NONE)
-        _mark_found(words, word_value, found, docs, fields, records, scope_slots, scope_keys, masks, touched)
+        _mark_found(held, word_value, found, docs, fields, scope_slots, scope_keys, masks, touched)
 
 
 @kernel
@@ -710,28 +766,25 @@ def mark_surfaces(
     """
     slots, forms, long, _, seed = surfaces
     scope_slots, scope_keys = scopes
-    word_start, word_end = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
-    word_value, words = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
-    hashes = np.empty(CHUNK_WORDS, np.uint64)
-    shift = _slot_shift(slots)
+    edges, word_value = np.empty(2 * CHUNK_WORDS + EDGES_SPARE, np.uint32), np.empty(CHUNK_WORDS + 64, np.uint32)
+    hashes = np.empty(CHUNK_WORDS + 64, np.uint64)
+    shift = _pair_shift(slots)
     value, values, missing, room = _0, U(starts.size), _0, U(unknown.shape[1])
     at = U(starts[0]) if values > _0 else _0
     while value < values:
-        count, value, at = _fill_chunk(buffer, starts, ends, docs, ~_0, value, at, word_start, word_end, word_value)
+        count, value, at = _fill_chunk(buffer, starts, ends, docs, ~_0, value, at, edges, word_value)
         for k in range(count):
-            start = U(word_start[k])
-            size = U(word_end[k]) - start
-            first, second = _head_of(buffer, start, size, True)
-            hashes[k] = _hash_word(buffer, start, size, True, first, second, seed)
-            fetch(slots, hashes[k] >> shift)
+            start = U(edges[U(k) << _1])
+            size = U(edges[(U(k) << _1) + _1]) - start
+            first, second = _head_of(buffer, start, size, False)
+            hashes[k] = _hash_word(first, second, buffer, start, size, seed)
+            fetch(slots, (hashes[k] >> shift) << _1)
         found = _0
         for k in range(count):
-            start = U(word_start[k])
-            size = U(word_end[k]) - start
+            start = U(edges[U(k) << _1])
+            size = U(edges[(U(k) << _1) + _1]) - start
             first, second = _head_of(buffer, start, size, True)
-            form, _ = _find_word(
-                slots, forms, long, buffer, start, size, True, first, second, hashes[k] & _LOW32, hashes[k] >> shift
-            )
+            form, _ = _find_word(slots, forms, long, buffer, start, size, True, first, second, hashes[k] >> shift)
             of = word_value[k]
             if form == _NONE:
                 if missing < room:
@@ -741,10 +794,11 @@ def mark_surfaces(
                 missing += _1
             else:
                 word = forms[(form << _2) + _3] & _LOW32
-                words[found] = word
-                word_value[found] = of
-                found += U(word != _NONE)
-        _mark_found(words, word_value, found, docs, fields, records, scope_slots, scope_keys, masks, touched)
+                if word != _NONE:
+                    hashes[found] = _keys_in_slot(records[(word << _2) + _3]) | (word + _1)
+                    word_value[found] = of
+                    found += _1
+        _mark_found(hashes, word_value, found, docs, fields, scope_slots, scope_keys, masks, touched)
     return int(missing)
 
 
@@ -767,28 +821,25 @@ def find_occurrences(
     rows there are, also those for which there was no room.
     """
     slots, records, long, sieve, seed = surfaces
-    word_start, word_end = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
-    word_value = np.empty(CHUNK_WORDS, np.uint32)
-    shift, sieve_shift = _slot_shift(slots), _slot_shift(sieve)
+    edges, word_value = np.empty(2 * CHUNK_WORDS + EDGES_SPARE, np.uint32), np.empty(CHUNK_WORDS + 64, np.uint32)
+    shift, sieve_shift = _pair_shift(slots), _slot_shift(sieve)
     value, values, found, room = _0, U(starts.size), _0, U(occurrences.shape[0])
     at = U(starts[0]) if values > _0 else _0
     before, position = values, _0
     while value < values:
-        count, value, at = _fill_chunk(buffer, starts, ends, docs, chosen, value, at, word_start, word_end, word_value)
+        count, value, at = _fill_chunk(buffer, starts, ends, docs, chosen, value, at, edges, word_value)
         for k in range(count):
             of = U(word_value[k])
             position = position + _1 if of == before else _0
             before = of
-            start = U(word_start[k])
-            size = U(word_end[k]) - start
+            start = U(edges[U(k) << _1])
+            size = U(edges[(U(k) << _1) + _1]) - start
             first, second = _head_of(buffer, start, size, True)
-            mixed = _hash_word(buffer, start, size, True, first, second, seed)
+            mixed = _hash_word(first, second, buffer, start, size, seed)
             bits = _sieve_bits(mixed)
             if sieve[mixed >> sieve_shift] & bits != bits:
                 continue
-            word, _ = _find_word(
-                slots, records, long, buffer, start, size, True, first, second, mixed & _LOW32, mixed >> shift
-            )
+            word, _ = _find_word(slots, records, long, buffer, start, size, True, first, second, mixed >> shift)
             if word != _NONE and analysed:
                 word = records[(word << _2) + _3] & _LOW32
             if word != _NONE and (records[(word << _2) + _3] >> _32) & U(flag) == U(flag):
@@ -827,17 +878,17 @@ def sort_occurrences(occurrences: U32, words: int) -> U32:
 @kernel
 def split_words(buffer: U8, starts: I64, ends: I64, first: I64, spans: I64) -> int:
     """The bytes of all words: those of value v are the rows (start, end) first[v] to first[v + 1] of spans."""
-    word_start, word_end = np.empty(CHUNK_WORDS, np.uint32), np.empty(CHUNK_WORDS, np.uint32)
+    edges = np.empty(2 * CHUNK_WORDS + EDGES_SPARE, np.uint32)
     total, room = _0, U(spans.shape[1])
     for value in range(starts.size):
         first[value] = total
         at, end = U(starts[value]), U(ends[value])
         while at < end:
-            count, at = _find_words(buffer, at, end, word_start, word_end, _0)
+            count, at = _find_words(buffer, at, end, edges, _0)
             for k in range(count):
                 if total < room:
-                    spans[0, total] = word_start[k]
-                    spans[1, total] = word_end[k]
+                    spans[0, total] = edges[U(k) << _1]
+                    spans[1, total] = edges[(U(k) << _1) + _1]
                 total += _1
     first[starts.size] = total
     return int(total)

@@ -35,6 +35,7 @@ _WORDS_MIN = 64
 _LONG_BYTES_MIN = 1024
 _SIEVE_BITS_PER_WORD = 16
 _UNKNOWN_MIN = 1024
+_LAYOUT = 2  # of slots and sieve, in what is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class WordTable:
     def __init__(self, seed: int = _SEED) -> None:
         self._used = np.zeros(2, np.uint64)
         self._table = kernels.Table(
-            np.zeros(2 * _WORDS_MIN, np.uint64),
+            np.zeros(4 * _WORDS_MIN, np.uint64),
             np.zeros(4 * _WORDS_MIN, np.uint64),
             np.zeros(_LONG_BYTES_MIN, np.uint8),
             np.zeros(_WORDS_MIN, np.uint64),
@@ -141,18 +142,20 @@ class WordTable:
             "records": view.records[:records],
             "long": view.long[:long],
             "sieve": view.sieve,
-            "used": frozen(np.array([*self._used, view.seed], np.uint64)),
+            "used": frozen(np.array([*self._used, view.seed, _LAYOUT], np.uint64)),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> WordTable:
         """Undo arrays(); they may be memory-mapped: they are copied only when a new word comes."""
         self = cls.__new__(cls)
-        words, long, seed = arrays["used"]
+        words, long, seed, *layout = arrays["used"]
         self._used = np.array([words, long], np.uint64)
         kept = (arrays[name] for name in ("slots", "records", "long", "sieve"))
         self._table = kernels.Table(*kept, np.uint64(seed))  # type: ignore[call-arg, arg-type]
         self._view = _frozen_table(self._table)
+        if layout != [_LAYOUT]:  # kept by an earlier release: the records tell all
+            self._grow(0)
         return self
 
     def find(self, words: Sequence[bytes]) -> U32:
@@ -204,7 +207,7 @@ class WordTable:
             places *= 2
         blocks = 1 << max(_WORDS_MIN.bit_length() - 1, (capacity * _SIEVE_BITS_PER_WORD // 64 - 1).bit_length())
         new = kernels.Table(
-            np.zeros(2 << (capacity - 1).bit_length(), np.uint64),
+            np.zeros(4 << (capacity - 1).bit_length(), np.uint64),
             np.zeros(4 * capacity, np.uint64),
             np.zeros(places, np.uint8),
             np.zeros(blocks, np.uint64),
@@ -265,14 +268,14 @@ class Lexicon(WordTable):
         """The bare key of each word; words without one get new keys."""
         self._make_writeable()
         keys = np.empty(words.size, np.uint32)
-        self.keys.next = kernels.bind_bare(frozen(words), self._table.records, self.keys.next, keys)
+        self.keys.next = kernels.bind_bare(frozen(words), self._table, self.keys.next, keys)
         return keys
 
     def field_keys(self, words: U32, field: int) -> U32:
         """The key of each word in one field; pairs without one get new keys."""
         self._reserve_pairs(words.size)
         keys, before = np.empty(words.size, np.uint32), self.keys.next
-        after = kernels.bind_scoped(frozen(words), field, self._table.records, self._scopes, before, keys)
+        after = kernels.bind_scoped(frozen(words), field, self._table, self._scopes, before, keys)
         self._pairs += after - before
         self.keys.next = after
         return keys
@@ -283,7 +286,7 @@ class Lexicon(WordTable):
         flag = HAS_MORE_BARE if field == FIELD_ANY else HAS_SCOPED
         fields = np.full(words.size, field, np.uint32)
         self._pairs += kernels.insert_scopes(
-            frozen(words), frozen(fields), frozen(keys), flag, self._table.records, self._scopes
+            frozen(words), frozen(fields), frozen(keys), flag, self._table, self._scopes
         )
 
     def want_positions(self, words: U32) -> None:

@@ -1,388 +1,439 @@
-"""Selection Postponed: is a query whose linear paths have all occurred a match? (XML filtering paper §5)
+"""What guarded queries ask of the elements of a document, as one graph (XML filtering paper §5).
 
-The join is done set at a time: the elements that a prefix of hops reaches, with its predicates, are found once per
-document however many queries share the prefix, and so is the answer of each predicate at each element. Before that,
-each guarded clause names one value predicate that must hold somewhere in the document, if it has one; these *atoms*
-are looked up from the document's values, so that most clauses are dismissed without being touched.
+A condition is a node: the elements of a name, those that hold a value that compares, those with a child in a set, and
+so on (`path_mask_kernels` has the list). Equal conditions are the same node, so a predicate, a branch or a prefix that
+a thousand queries share is evaluated once per document.
+
+Under *Selection Postponed* a clause is looked at only after its linear paths have occurred, and as a join at its last
+guarded element: what that element must be, what must be below it, and how it must be reached. Under *Inline* there is
+no such order: hop after hop, a set is entered only by the elements at which the hop's predicates hold.
+
+The graph is flat arrays; what is not an integer (strings, questions for the oracle) is kept beside it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable, Mapping
+from enum import StrEnum
+from functools import reduce
 from math import isnan
-from weakref import WeakValueDictionary
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.markup import Markup, Tree
-from tocsin.query.xpath.ast import Axis, Compare, Every, Exists, Name, Never, Predicate, Some, Step, is_positional
-from tocsin.query.xpath.routes import Clause, Hop, Kind, conjuncts
-from tocsin.query.xpath.semantics import compares, is_true, number_of, take_step
+from tocsin.match import path_mask_kernels as kernels
+from tocsin.match.path_automaton import Labels, grow, power
+from tocsin.match.path_mask_kernels import Graph
+from tocsin.query.xpath.ast import (
+    ANY,
+    Axis,
+    Compare,
+    Every,
+    Exists,
+    Name,
+    Never,
+    Path,
+    Position,
+    Predicate,
+    Some,
+    Step,
+    Text,
+    is_positional,
+    namespaces_in,
+    paths_in,
+)
+from tocsin.query.xpath.parse import parse_xpath
+from tocsin.query.xpath.routes import Clause, Hop, Kind
+from tocsin.query.xpath.semantics import number_of
+from tocsin.query.xpath.show import show_xpath
 
-Check = Callable[[Tree, int], bool]
-"""Does a predicate hold at an element?"""
-
-
-# --- prefixes and guards, each once ----------------------------------------------------------------------------------
-
-
-class Guard:
-    """A predicate that does not count positions; equal ones are the same object."""
-
-    def __init__(self, predicate: Predicate) -> None:
-        self.check = compile_check(predicate)
-
-
-class Filter:
-    """All that the last hop of a prefix asks of an element; equal ones are the same object."""
-
-    def __init__(self, hop: Hop, guards: tuple[Guard, ...]) -> None:
-        self.guards = guards
-        self.step = hop.step
-        self.counts = any(is_positional(predicate) for predicate in hop.predicates)
-
-
-class Prefix:
-    """The first hops of a clause with their predicates; equal ones are the same object."""
-
-    def __init__(self, parent: Prefix | None, hop: Hop, filter_: Filter) -> None:
-        self.parent = parent
-        self.hop = hop
-        self.filter = filter_
-        self.step = hop.step
-
-
-class Shared:
-    """Gives out prefixes, filters and guards; what no clause uses any more disappears by itself."""
-
-    def __init__(self) -> None:
-        self._prefixes: WeakValueDictionary[tuple[Prefix | None, Hop], Prefix] = WeakValueDictionary()
-        self._filters: WeakValueDictionary[Hop, Filter] = WeakValueDictionary()
-        self._guards: WeakValueDictionary[Predicate, Guard] = WeakValueDictionary()
-
-    def prefix(self, hops: tuple[Hop, ...]) -> Prefix:
-        """The shared object of these hops."""
-        parent: Prefix | None = None
-        for hop in hops:
-            found = self._prefixes.get((parent, hop))
-            if found is None:
-                found = Prefix(parent, hop, self.filter(hop))
-                self._prefixes[parent, hop] = found
-            parent = found
-        assert parent is not None
-        return parent
-
-    def filter(self, hop: Hop) -> Filter:
-        """The shared object of what a hop asks for, however it is reached."""
-        key = replace(hop, deep=False)
-        found = self._filters.get(key)
-        if found is None:
-            found = Filter(hop, tuple(self.guard(one) for one in hop.predicates if not is_positional(one)))
-            self._filters[key] = found
-        return found
-
-    def guard(self, predicate: Predicate) -> Guard:
-        """The shared object of this predicate."""
-        found = self._guards.get(predicate)
-        if found is None:
-            found = self._guards[predicate] = Guard(predicate)
-        return found
+AnyArray = npt.NDArray[Any]
+Place = tuple[str, int]
+"""Where values are: ("@", label) attributes, ("", label) string-values of elements, ("text", 0) texts."""
+Question = tuple[Path | Predicate, int]
+"""What only the oracle can answer: a whole query, or a predicate at the elements of a label."""
+Test = tuple[int, int, int]
+"""Up to three conditions that must hold at one element; -1 for none."""
+_NUMBERS = {"=": kernels.EQUAL, "!=": kernels.UNEQUAL, "<": kernels.LESS, "<=": kernels.AT_MOST, ">": kernels.MORE}
+_NUMBERS[">="] = kernels.AT_LEAST
+_STRINGS = {"=": kernels.SAME, "!=": kernels.DIFFERENT}
+_ONE_CHILD = (kernels.WITHOUT, kernels.PARENTS, kernels.ABOVE, kernels.CHILDREN, kernels.BELOW, kernels.PLACED)
+_CHILDREN = dict.fromkeys((*_ONE_CHILD, kernels.EVERYWHERE), 1) | {kernels.BOTH: 2, kernels.EITHER: 2}
+K = TypeVar("K", bound=Hashable)
 
 
-def compile_check(predicate: Predicate) -> Check:
-    """The quickest way to ask about one element; the oracle where there is no quicker."""
-    match predicate:
-        case Every(parts):
-            checks = [compile_check(part) for part in parts]
-            return lambda tree, element: all(check(tree, element) for check in checks)
-        case Some(parts):
-            checks = [compile_check(part) for part in parts]
-            return lambda tree, element: any(check(tree, element) for check in checks)
-        case Never(part):
-            inner = compile_check(part)
-            return lambda tree, element: not inner(tree, element)
-        case Exists(path) | Compare(path) if not path.absolute and all(_is_simple(step) for step in path.steps):
-            return _along(path.steps, predicate)
-    return lambda tree, element: is_true(predicate, tree, ("element", element, 0), 0)
+class Selection(StrEnum):
+    """When predicates are checked."""
+
+    INLINE = "inline"
+    POSTPONED = "postponed"
 
 
-def _is_simple(step: Step) -> bool:
-    """Is this a child or attribute of a full name, or '.'?"""
-    named = isinstance(step.test, Name) and step.test.local is not None and step.axis in (Axis.CHILD, Axis.ATTRIBUTE)
-    return not step.predicates and not step.deep and (named or step.axis is Axis.SELF)
-
-
-def _along(steps: tuple[Step, ...], predicate: Exists | Compare) -> Check:
-    """Follows simple steps and looks at the value in the end."""
-
-    def test(value: str) -> bool:
-        return isinstance(predicate, Exists) or compares(value, predicate.op, predicate.literal)
-
-    steps = tuple(step for step in steps if step.axis is not Axis.SELF)
-    if not steps:
-        return lambda tree, element: test(tree.value(element))
-    step = steps[0]
-    assert isinstance(step.test, Name)
-    name = step.test.clark
-    if step.axis is Axis.ATTRIBUTE:
-        return lambda tree, element: name in tree.attributes[element] and test(tree.attributes[element][name])
-    if len(steps) == 1 and isinstance(predicate, Exists):
-        return lambda tree, element: any(tree.names[child] == name for child in tree.children[element])
-    rest = _along(steps[1:], predicate)
-    return lambda tree, element: any(
-        tree.names[child] == name and rest(tree, child) for child in tree.children[element]
-    )
-
-
-# --- one document ----------------------------------------------------------------------------------------------------
-
-
-class Reading:
-    """One document while guarded clauses are checked: what is known of it so far."""
-
-    def __init__(self, document: Markup) -> None:
-        self.document = document
-        self.tree = document.tree
-        self.checks = 0
-        self._elements: dict[Prefix, list[int]] = {}
-        self._known: defaultdict[Guard, dict[int, bool]] = defaultdict(dict)
-        self._passed: defaultdict[Filter, dict[int, bool]] = defaultdict(dict)
-        self._selected: dict[tuple[Filter, int], frozenset[int]] = {}
-        self._named: defaultdict[str, list[int]] = defaultdict(list)
-        for number, name in enumerate(self.tree.names):
-            self._named[name].append(number)
-
-    def reaches(self, prefix: Prefix) -> bool:
-        """Does some node satisfy all hops?"""
-        if prefix.hop.kind is Kind.ELEMENT:
-            return bool(self.elements(prefix))
-        if prefix.parent is None and not prefix.hop.deep:
-            return False  # the document has no attributes and texts
-        for first, end in self._ranges(prefix.parent, prefix.hop.deep, own=True):
-            for element in range(first, end) if prefix.hop.deep else (first,):
-                if take_step(prefix.step, self.tree, ("element", element, 0)):
-                    return True
-        return False
-
-    def elements(self, prefix: Prefix) -> list[int]:
-        """The elements that the hops reach, in document order."""
-        found = self._elements.get(prefix)
-        if found is None:
-            found = self._next(prefix)
-            if prefix.hop.predicates:
-                known = self._passed[prefix.filter]
-                found = [one for one in found if known.get(one) or (one not in known and self.passes(prefix, one))]
-            self._elements[prefix] = found
-        return found
-
-    def _next(self, prefix: Prefix) -> list[int]:
-        """The elements that the last hop arrives at, before its predicates."""
-        name = prefix.hop.name
-        if not prefix.hop.deep:
-            return sorted(self._accepted(name, self._children(prefix.parent)))
-        ranges = self._ranges(prefix.parent, True, own=False)
-        if name.local is None:
-            return [one for first, end in ranges for one in self._accepted(name, range(first, end))]
-        found = []
-        named = self._named.get(name.clark, [])
-        for first, end in ranges:
-            found += named[bisect_left(named, first) : bisect_left(named, end)]
-        return found
-
-    def _accepted(self, name: Name, elements: Iterable[int]) -> Iterable[int]:
-        names = self.tree.names
-        if name.local is not None:
-            clark = name.clark
-            return [one for one in elements if names[one] == clark]
-        return elements if name.uri is None else [one for one in elements if name.accepts(names[one])]
-
-    def _children(self, parent: Prefix | None) -> list[int]:
-        if parent is None:
-            return [0]
-        return [child for element in self.elements(parent) for child in self.tree.children[element]]
-
-    def _ranges(self, parent: Prefix | None, deep: bool, own: bool) -> Iterator[tuple[int, int]]:
-        """The elements below (with `own`: at and below) those of a prefix, as ranges that do not overlap if deep."""
-        if parent is None:
-            yield 0, len(self.tree.names)
-            return
-        done = 0
-        for element in self.elements(parent):
-            if not deep or element >= done:
-                done = self.tree.last[element]
-                yield (element if own else element + 1), done
-
-    def passes(self, prefix: Prefix, element: int) -> bool:
-        """Do the predicates of the last hop hold at an element?"""
-        known = self._passed[prefix.filter]
-        found = known.get(element)
-        if found is None:
-            found = known[element] = self._check(prefix.filter, element)
-        return found
-
-    def _check(self, asked: Filter, element: int) -> bool:
-        if asked.counts:
-            return element in self._counted(asked, self.tree.parents[element])
-        return all(self.holds(guard, element) for guard in asked.guards)
-
-    def _counted(self, asked: Filter, parent: int) -> frozenset[int]:
-        """Positions count among the children of one parent."""
-        key = (asked, parent)
-        if key not in self._selected:
-            context = ("element", parent, 0) if parent >= 0 else ("document", -1, 0)
-            self._selected[key] = frozenset(node[1] for node in take_step(asked.step, self.tree, context))
-        return self._selected[key]
-
-    def holds(self, guard: Guard, element: int) -> bool:
-        """Does a predicate hold at an element? Each pair is looked at once."""
-        known = self._known[guard]
-        found = known.get(element)
-        if found is None:
-            self.checks += 1
-            found = known[element] = guard.check(self.tree, element)
-        return found
-
-
-# --- atoms -----------------------------------------------------------------------------------------------------------
-
-Place = tuple[str, str]
-"""What is compared: ("@", name) an attribute, ("", name) an element's string-value."""
-AtomKey = tuple[Place, str, str | float]
-BoolArray = npt.NDArray[np.bool_]
-
-
-def atom_of(clause: Clause) -> AtomKey | None:
-    """A value predicate that must hold somewhere for the clause to hold; equalities tell most."""
-    found = [key for hop in clause.hops for predicate in conjuncts(hop.predicates) if (key := _atom(hop, predicate))]
-    found.sort(key=lambda key: (key[1] != "=", isinstance(key[2], float)))
-    return found[0] if found else None
-
-
-def _atom(hop: Hop, predicate: Predicate) -> AtomKey | None:
-    if not isinstance(predicate, Compare) or predicate.op == "!=":
-        return None
-    steps = [step for step in predicate.path.steps if step.axis is not Axis.SELF]
-    test: object = steps[-1].test if steps else hop.name
-    is_attribute = steps[-1].axis is Axis.ATTRIBUTE if steps else hop.kind is Kind.ATTRIBUTE
-    if not isinstance(test, Name) or test.local is None or test.uri is None or (not steps and hop.kind is Kind.TEXT):
-        return None
-    literal = predicate.literal
-    if predicate.op != "=" and isinstance(literal, str):
-        literal = number_of(literal)  # order is always one of numbers
-    if isinstance(literal, float) and isnan(literal):
-        return None
-    return ("@" if is_attribute else "", test.clark), predicate.op, literal
-
-
-@dataclass(slots=True)
-class _Ordered:
-    """The atoms that compare one place in one direction: literals and numbers of atoms."""
-
-    atoms: dict[float, int] = field(default_factory=dict)
-    arrays: tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]] | None = None
-
-    def literals(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        if self.arrays is None:
-            self.arrays = np.array(list(self.atoms), np.float64), np.array(list(self.atoms.values()), np.int64)
-        return self.arrays
-
-
-class Atoms:
-    """Value predicates shared by all clauses, numbered; each is evaluated once per document."""
+class Interned(Generic[K]):
+    """Numbers for keys; a number is given again after its last use."""
 
     def __init__(self) -> None:
-        self._numbers: dict[AtomKey, int] = {}
-        self._keys: dict[int, AtomKey] = {}
-        self._uses: dict[int, int] = {}
+        self.keys: list[K | None] = []
+        self.numbers: dict[K, int] = {}
+        self._uses: list[int] = []
         self._free: list[int] = []
-        self._strings: defaultdict[Place, dict[str, int]] = defaultdict(dict)
-        self._equal: defaultdict[Place, dict[float, int]] = defaultdict(dict)
-        self._ordered: defaultdict[tuple[Place, str], _Ordered] = defaultdict(_Ordered)
-        self._places: defaultdict[Place, int] = defaultdict(int)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def take(self, key: K) -> int:
+        """The number of a key, with one more use."""
+        number = self.numbers.get(key)
+        if number is None:
+            number = self._free.pop() if self._free else len(self.keys)
+            if number == len(self.keys):
+                self.keys.append(key)
+                self._uses.append(0)
+            self.keys[number] = key
+            self.numbers[key] = number
+        self._uses[number] += 1
+        return number
+
+    def release(self, number: int) -> None:
+        """One use less."""
+        self._uses[number] -= 1
+        if not self._uses[number]:
+            key = self.keys[number]
+            assert key is not None
+            del self.numbers[key]
+            self.keys[number] = None
+            self._free.append(number)
+
+
+class Guards:
+    """The graph of all conditions; a clause's test is taken and released as a whole."""
+
+    def __init__(self, labels: Labels, selection: Selection = Selection.POSTPONED) -> None:
+        self.labels = labels
+        self.selection = selection
+        self.strings: Interned[str] = Interned()
+        self.places: Interned[Place] = Interned()
+        self.questions: Interned[Question] = Interned()
+        self.longest = 0
+        """Characters of the longest string that a condition ever mentioned."""
+        self._node = np.zeros((256, 3), np.int32)
+        self._literal = np.zeros(256, np.float64)
+        self._uses: list[int] = []
+        self._numbers: dict[tuple[int, int, int, float], int] = {}
+        self._free: list[int] = []
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def add(self, key: AtomKey) -> int:
-        """The number of an atom."""
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._free.pop() if self._free else len(self._numbers)
-            self._numbers[key], self._keys[number], self._uses[number] = number, key, 0
-            self._table(key)[key[2]] = number
-            self._places[key[0]] += 1
-        self._uses[number] += 1
+    @property
+    def size(self) -> int:
+        """Nodes, those included that have been given up."""
+        return len(self._uses)
+
+    @property
+    def graph(self) -> Graph:
+        """The arrays as the kernel takes them."""
+        return Graph(self._node, self._literal)
+
+    def nbytes(self) -> int:
+        """Memory of the arrays, as far as they are in use."""
+        return self.size * (3 * 4 + 8)
+
+    # --- clauses -----------------------------------------------------------------------------
+
+    def take(self, clause: Clause, query: Path) -> Test:
+        """The conditions of a clause, one of a query."""
+        test = self._test(clause, query)
+        for node in test:
+            if node >= 0:
+                self._uses[node] += 1
+        return test
+
+    def release(self, test: Test) -> None:
+        """Gives up the conditions of a clause, and those that only they needed."""
+        waiting = [node for node in test if node >= 0]
+        while waiting:
+            node = waiting.pop()
+            self._uses[node] -= 1
+            if self._uses[node]:
+                continue
+            what, left, right = self._node[node].tolist()
+            literal = float(self._literal[node])
+            del self._numbers[what, left, right, literal]
+            self._free.append(node)
+            waiting += (left, right)[: _CHILDREN.get(what, 0)]
+            if what == kernels.HELD:
+                self.places.release(left)
+                if right in _STRINGS.values():
+                    self.strings.release(int(literal))
+            elif what == kernels.ASKED:
+                self.questions.release(left)
+
+    def _test(self, clause: Clause, query: Path) -> Test:
+        if not clause.exact:
+            return self._asked(query, kernels.WILDCARD), -1, -1
+        hops = clause.hops
+        if self.selection is Selection.INLINE:
+            return self._reached(hops), -1, -1
+        at = max(number for number, hop in enumerate(hops) if hop.predicates)
+        return self._filter(hops[at]), self._below(hops[at + 1 :]), self._arrived(hops[:at], hops[at])
+
+    # --- nodes -------------------------------------------------------------------------------
+
+    def _new(self, what: int, left: int = 0, right: int = 0, literal: float = 0.0) -> int:
+        """The node that says this."""
+        key = (what, left, right, literal)
+        found = self._numbers.get(key)
+        if found is not None:
+            return found
+        number = self._free.pop() if self._free else len(self._uses)
+        if number == len(self._uses):
+            self._uses.append(0)
+            if number >= len(self._node):
+                self._node, self._literal = grow(self._node, power(number + 1)), grow(self._literal, power(number + 1))
+        self._numbers[key] = number
+        self._node[number] = what, left, right
+        self._literal[number] = literal
+        for child in (left, right)[: _CHILDREN.get(what, 0)]:
+            self._uses[child] += 1
         return number
 
-    def remove(self, number: int) -> None:
-        """One clause less uses it."""
-        self._uses[number] -= 1
-        if self._uses[number]:
-            return
-        key = self._keys.pop(number)
-        del self._numbers[key], self._uses[number]
-        del self._table(key)[key[2]]
-        self._places[key[0]] -= 1
-        if not self._places[key[0]]:
-            del self._places[key[0]]
-        self._free.append(number)
+    def _held(self, place: Place, predicate: Exists | Compare) -> int:
+        """The elements with a value at this place that compares."""
+        if isinstance(predicate, Exists):
+            return self._of_place(place, kernels.EXISTS, 0.0)
+        if isinstance(predicate.literal, str) and predicate.op in _STRINGS:
+            string = self.strings.take(predicate.literal)
+            self.longest = max(self.longest, len(predicate.literal))
+            before = len(self)
+            found = self._of_place(place, _STRINGS[predicate.op], float(string))
+            if len(self) == before:
+                self.strings.release(string)
+            return found
+        number = number_of(predicate.literal) if isinstance(predicate.literal, str) else predicate.literal
+        if isnan(number):
+            return self._new(kernels.NOTHING)  # order is one of numbers, and this is none
+        return self._of_place(place, _NUMBERS[predicate.op], number)
 
-    def _table(self, key: AtomKey) -> dict[str | float, int]:
-        place, op, literal = key
-        table: dict[str, int] | dict[float, int]
-        if op == "=":
-            table = self._strings[place] if isinstance(literal, str) else self._equal[place]
-        else:
-            self._ordered[place, op].arrays = None
-            table = self._ordered[place, op].atoms
-        return table  # type: ignore[return-value]
+    def _of_place(self, place: Place, how: int, literal: float) -> int:
+        number, before = self.places.take(place), len(self)
+        found = self._new(kernels.HELD, number, how, literal)
+        if len(self) == before:  # the node was there, and uses the place already
+            self.places.release(number)
+        return found
 
-    def true_in(self, document: Markup) -> BoolArray:
-        """For each number: is there a value in the document for which the atom is true?"""
-        size = max(self._keys, default=-1) + 1
-        truth = np.zeros(size, np.bool_)
-        for place, values in self._values(document).items():
-            strings, equal = self._strings.get(place, {}), self._equal.get(place, {})
-            truth[[strings[value] for value in values if value in strings]] = True
-            numbers = [number for number in map(number_of, values) if not isnan(number)]
-            truth[[equal[number] for number in numbers if number in equal]] = True
-            if numbers:
-                self._compare(place, min(numbers), max(numbers), truth)
-        return truth
+    def _asked(self, asked: Path | Predicate, label: int) -> int:
+        number, before = self.questions.take((asked, label)), len(self)
+        found = self._new(kernels.ASKED, number)
+        if len(self) == before:
+            self.questions.release(number)
+        return found
 
-    def _compare(self, place: Place, least: float, most: float, truth: BoolArray) -> None:
-        for op in ("<", "<=", ">", ">="):
-            table = self._ordered.get((place, op))
-            if table is None or not table.atoms:
+    def _both(self, one: int, other: int) -> int:
+        return self._new(kernels.BOTH, one, other)
+
+    def _either(self, one: int, other: int) -> int:
+        return self._new(kernels.EITHER, one, other)
+
+    def _at_or_above(self, found: int) -> int:
+        return self._either(found, self._new(kernels.ABOVE, found))
+
+    def _named(self, name: Name) -> int:
+        return self._new(kernels.NAMED, self.labels.number(name.clark))
+
+    # --- hops --------------------------------------------------------------------------------
+
+    def _reached(self, hops: tuple[Hop, ...]) -> int:
+        """Where the hops lead, predicates included."""
+        return self._both(self._arrived(hops[:-1], hops[-1]), self._filter(hops[-1]))
+
+    def _arrived(self, before: tuple[Hop, ...], hop: Hop) -> int:
+        """Where the last hop leads from the ones before, whatever it asks for."""
+        around = self._reached(before) if before else self._new(kernels.START)
+        if hop.kind is not Kind.ELEMENT:
+            return self._either(around, self._new(kernels.BELOW, around)) if hop.deep else around
+        return self._new(kernels.BELOW if hop.deep else kernels.CHILDREN, around)
+
+    def _below(self, hops: tuple[Hop, ...]) -> int:
+        """Where hops without predicates can start; -1 if there are none."""
+        found = -1
+        for hop in reversed(hops):
+            if hop.kind is not Kind.ELEMENT:
+                found = self._held(self._leaf_place(hop), Exists(Path((hop.step,), absolute=False)))
+                found = self._at_or_above(found) if hop.deep else found
                 continue
-            literals, numbers = table.literals()
-            match op:
-                case "<":
-                    holds = least < literals
-                case "<=":
-                    holds = least <= literals
-                case ">":
-                    holds = most > literals
-                case _:
-                    holds = most >= literals
-            truth[numbers[holds]] = True
+            if found < 0:
+                found = self._named(hop.name)
+            elif hop.name.uri is not None:
+                found = self._both(found, self._named(hop.name))
+            found = self._new(kernels.ABOVE if hop.deep else kernels.PARENTS, found)
+        return found
 
-    def _values(self, document: Markup) -> dict[Place, set[str]]:
-        """The values of the document that some atom looks at."""
-        values: defaultdict[Place, set[str]] = defaultdict(set)
-        watched = {number for number, name in enumerate(document.attribute_names) if ("@", name) in self._places}
-        if watched:
-            for number, value in zip(document.attribute.tolist(), document.values, strict=True):
-                if number in watched:
-                    values["@", document.attribute_names[number]].add(value)
-        wanted = {name for kind, name in self._places if not kind}
-        if wanted:
-            tree = document.tree
-            for element, name in enumerate(tree.names):
-                if name in wanted:
-                    values["", name].add(tree.value(element))
-        return values
+    def _filter(self, hop: Hop) -> int:
+        """What a hop asks of the element where it arrives, or of the one that holds the attribute or text."""
+        if hop.kind is Kind.ELEMENT:
+            return self._selected(hop.name, hop.predicates)
+        exists = Exists(Path((hop.step,), absolute=False))
+        if not hop.predicates:
+            return self._held(self._leaf_place(hop), exists)
+        only = hop.predicates[0]
+        if len(hop.predicates) == 1 and isinstance(only, Compare) and all(map(_stays, only.path.steps)):
+            return self._held(self._leaf_place(hop), only)
+        return self._asked(exists, kernels.WILDCARD)
+
+    def _leaf_place(self, hop: Hop) -> Place:
+        return ("text", 0) if hop.kind is Kind.TEXT else ("@", self.labels.number("@" + hop.name.clark))
+
+    def _selected(self, name: Name, predicates: tuple[Predicate, ...]) -> int:
+        """What a child step with predicates selects, from any parent; positions count among siblings."""
+        found = self._named(name)
+        for predicate in predicates:
+            found = self._both(self._true(predicate, found, name), found)
+        return found
+
+    # --- predicates --------------------------------------------------------------------------
+
+    def _true(self, predicate: Predicate, among: int, name: Name) -> int:
+        """Where a predicate holds; it is right for elements of `among`, which have this name."""
+        match predicate:
+            case Position(op, number):
+                return self._new(kernels.PLACED, among, _NUMBERS[op], number)
+            case Every(parts):
+                return reduce(self._both, [self._true(part, among, name) for part in parts])
+            case Some(parts):
+                return reduce(self._either, [self._true(part, among, name) for part in parts])
+            case Never(part):
+                return self._new(kernels.WITHOUT, self._true(part, among, name))
+            case Exists(path) | Compare(path) if _is_plain_path(path):
+                found = self._along(path, predicate, name)
+                return self._new(kernels.EVERYWHERE, found) if path.absolute else found
+        return self._asked(predicate, self.labels.number(name.clark))
+
+    def _along(self, path: Path, predicate: Exists | Compare, name: Name) -> int:
+        """From where the steps lead to a value that compares: from the last step to the first."""
+        found = -1
+        steps = _moving(path)
+        if not steps:
+            return self._content(name, predicate)
+        for step in reversed(steps):
+            spelled = step.axis in (Axis.DESCENDANT, Axis.DESCENDANT_OR_SELF)
+            if found < 0 and (step.axis in (Axis.ATTRIBUTE, Axis.SELF) or isinstance(step.test, Text)):
+                found = self._last(step, predicate)
+                found = self._at_or_above(found) if step.deep or spelled else found
+                continue
+            if step.axis is not Axis.SELF:
+                assert isinstance(step.test, Name)
+                if found < 0:
+                    found = self._last(step, predicate)
+                    found = self._both(found, self._selected(step.test, step.predicates)) if step.predicates else found
+                elif step.test.uri is not None or step.predicates:
+                    found = self._both(found, self._selected(step.test, step.predicates))
+            found = self._back(step, found)
+        return found
+
+    def _back(self, step: Step, found: int) -> int:
+        """From where a step arrives to where it starts."""
+        if step.axis in (Axis.DESCENDANT_OR_SELF, Axis.SELF):  # '.' is here only behind '//'
+            return self._at_or_above(found)
+        return self._new(kernels.ABOVE if step.deep or step.axis is Axis.DESCENDANT else kernels.PARENTS, found)
+
+    def _last(self, step: Step, predicate: Exists | Compare) -> int:
+        """The elements that a last step selects, or whose attributes and texts it selects, and that compare."""
+        if step.axis is Axis.ATTRIBUTE:
+            assert isinstance(step.test, Name)
+            return self._held(("@", self.labels.number("@" + step.test.clark)), predicate)
+        if isinstance(step.test, Text):
+            return self._held(("text", 0), predicate)
+        if step.axis is Axis.SELF:  # './/.' selects texts too
+            return self._either(self._content(ANY, predicate), self._held(("text", 0), predicate))
+        assert isinstance(step.test, Name)
+        return self._content(step.test, predicate)
+
+    def _content(self, name: Name, predicate: Exists | Compare) -> int:
+        if isinstance(predicate, Exists):
+            return self._named(name)
+        return self._held(("", self.labels.number(name.clark)), predicate)
+
+    # --- keeping -----------------------------------------------------------------------------
+
+    def to_arrays(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
+        """The graph as arrays and a note (JSON)."""
+        size = self.size
+        arrays = {"node": self._node[:size], "literal": self._literal[:size], "uses": np.array(self._uses, np.int32)}
+        about = {
+            "strings": self.strings.keys,
+            "places": self.places.keys,
+            "questions": [None if one is None else _written(one) for one in self.questions.keys],
+            "selection": str(self.selection),
+        }
+        return arrays, about
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, AnyArray], about: Mapping[str, Any], labels: Labels) -> Guards:
+        """The graph over (memory-mapped) arrays."""
+        found = Guards(labels, Selection(about["selection"]))
+        found._node, found._literal = np.array(arrays["node"]), np.array(arrays["literal"])
+        found._uses = arrays["uses"].tolist()
+        found._free = np.flatnonzero(arrays["uses"] == 0).tolist()
+        node, literal = found._node.tolist(), found._literal.tolist()
+        found._numbers = {
+            (*node[at], literal[at]): at  # type: ignore[misc]
+            for at, uses in enumerate(found._uses)
+            if uses
+        }
+        held = [(left, right, int(x)) for what, left, right, x in found._numbers if what == kernels.HELD]
+        asked = [left for what, left, _, _ in found._numbers if what == kernels.ASKED]
+        _restore(found.places, [tuple(one) if one else None for one in about["places"]], (left for left, _, _ in held))
+        _restore(found.strings, about["strings"], (x for _, how, x in held if how in _STRINGS.values()))
+        found.longest = max(map(len, found.strings.numbers), default=0)
+        _restore(found.questions, [one and _read(one) for one in about["questions"]], asked)
+        return found
+
+
+def _restore(interned: Interned[Any], keys: list[Any], uses: Iterable[int]) -> None:
+    interned.keys = keys
+    interned.numbers = {key: number for number, key in enumerate(keys) if key is not None}
+    interned._uses = np.bincount(np.fromiter(uses, np.int64), minlength=len(keys)).tolist()
+    interned._free = [number for number, key in enumerate(keys) if key is None]
+
+
+def _written(question: Question) -> list[Any]:
+    """A question as JSON: a predicate is written as that of a step."""
+    asked, label = question
+    if isinstance(asked, Path):
+        return ["query", show_xpath(asked), namespaces_in(asked), label]
+    path = Path((Step(Axis.CHILD, ANY, (asked,)),), absolute=False)
+    return ["predicate", show_xpath(path), namespaces_in(path), label]
+
+
+def _read(written: list[Any]) -> Question:
+    kind, text, namespaces, label = written
+    path = parse_xpath(text, namespaces)
+    return (path if kind == "query" else path.steps[0].predicates[0]), label
+
+
+def _stays(step: Step) -> bool:
+    return step.axis is Axis.SELF and not step.deep
+
+
+def _moving(path: Path) -> tuple[Step, ...]:
+    """The steps but those that stay where they are."""
+    return tuple(step for step in path.steps if not _stays(step))
+
+
+def _is_plain_path(path: Path) -> bool:
+    """Can sets of elements be followed along this path, back to front? Attributes and texts only end it."""
+    steps = _moving(path)
+    ends = [step for step in steps[:-1] if step.axis is Axis.ATTRIBUTE or isinstance(step.test, Text)]
+    return not ends and all(map(_is_plain, steps))
+
+
+def _is_plain(step: Step) -> bool:
+    """Can a set of elements be followed through this step, back to front?"""
+    if any(is_positional(one) and step.axis is not Axis.CHILD for one in step.predicates):
+        return False
+    if step.predicates and (step.axis is Axis.ATTRIBUTE or isinstance(step.test, Text)):
+        return False
+    return all(_is_plain_path(path) for one in step.predicates for path in paths_in(one))
+

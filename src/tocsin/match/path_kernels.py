@@ -241,7 +241,17 @@ def _count(entry: Any, flags: Any, hits: Any, total: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _first_time(
-    nfa: Any, pool: Any, first: Any, end: Any, reached: Any, flags: Any, hits: Any, total: Any, out: Any
+    nfa: Any,
+    pool: Any,
+    first: Any,
+    end: Any,
+    reached: Any,
+    met: Any,
+    run: Any,
+    flags: Any,
+    hits: Any,
+    total: Any,
+    out: Any,
 ) -> None:
     for at in range(first, end):
         state = pool[at]
@@ -249,7 +259,9 @@ def _first_time(
             reached[state] = 1
             number = nfa.head[state]
             while number >= 0:
-                _count(nfa.entry[number], flags, hits, total, out)
+                if met[number] != run:
+                    met[number] = run
+                    _count(nfa.entry[number], flags, hits, total, out)
                 number = nfa.next[number]
 
 
@@ -263,6 +275,8 @@ def run_stack(
     has_text: Any,
     marked: Any,
     reached: Any,
+    met: Any,
+    run: Any,
     stack: Any,
     pool: Any,
     work: Any,
@@ -274,7 +288,8 @@ def run_stack(
     """YFilter's execution: a stack of sets of active states, one for each open element.
 
     `marked` holds for each state the last set that it was put into, `reached` whether it was active before in this
-    document; `stack[d]` is where the set of depth d starts in `pool`. `out[0]` counts candidates, written behind it.
+    document, `met` the last run that counted an entry; `stack[d]` is where the set of depth d starts in `pool`. `out[0]`
+    counts candidates, written behind it.
     """
     stamp = np.int64(1)
     depth, before, leaf = 0, 0, 0
@@ -284,7 +299,7 @@ def run_stack(
         if has_text and marks[at] > before and depth > 0:
             stamp += 1
             last = expand(nfa, TEXT, pool, stack[depth], end - stack[depth], marked, stamp, work, 0)
-            _first_time(nfa, work, 0, last, reached, flags, hits, total, out)
+            _first_time(nfa, work, 0, last, reached, met, run, flags, hits, total, out)
         before = marks[at]
         if tape[at] > 0:
             if end + min(8 * (end - stack[depth]), work.shape[0]) > pool.shape[0]:
@@ -294,12 +309,12 @@ def run_stack(
             depth += 1
             stack[depth] = end
             end = new_end
-            _first_time(nfa, pool, stack[depth], end, reached, flags, hits, total, out)
+            _first_time(nfa, pool, stack[depth], end, reached, met, run, flags, hits, total, out)
             while leaf < owner.shape[0] and owner[leaf] == at:
                 stamp += 1
                 size = end - stack[depth]
                 last = expand(nfa, attribute[leaf], pool, stack[depth], size, marked, stamp, work, 0)
-                _first_time(nfa, work, 0, last, reached, flags, hits, total, out)
+                _first_time(nfa, work, 0, last, reached, met, run, flags, hits, total, out)
                 leaf += 1
         elif tape[at] == END:
             end = stack[depth]
@@ -444,3 +459,23 @@ def run_cached(
             depth += 1
             stack[depth] = after
     return DONE
+
+
+@njit(cache=True, nogil=True)
+def seen_in(nfa: Any, states: Any, other: Any) -> Any:
+    """Which states (but the start) of one automaton the other one has too."""
+    seen = np.zeros(states, np.bool_)
+    labels = np.zeros(states + 1, np.int64)
+    for state in range(1, states):
+        if nfa.uses[state] <= 0:
+            continue
+        depth, at = 0, np.int64(state)
+        while at != 0:
+            labels[depth] = nfa.label[at]
+            depth += 1
+            at = np.int64(nfa.parent[at])
+        while depth > 0 and at >= 0:
+            depth -= 1
+            at = find(other.keys, other.targets, at, labels[depth])
+        seen[state] = at >= 0
+    return seen

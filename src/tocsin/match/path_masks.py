@@ -1,312 +1,227 @@
-"""Selection Postponed for many clauses at once: sets of elements as bit masks.
+"""Selection for many clauses at once: which of them hold, once their linear paths have occurred.
 
-`path_guards.Reading` asks about one element at a time; here every filter and every prefix of hops is answered for all
-elements of a document together, with a few operations on arrays, however many queries share it. Predicates are looked
-at from their ends: the elements (attributes, texts) that a path ends in and whose value compares are found first, and
-then who has them as child or below. What has no such form is asked element by element.
-
-A mask has a place for each element and, behind them, one for the document: the root's parent is -1.
+The conditions of clauses (`path_guards`) are answered by a kernel for all elements of a document together. It asks for
+what it needs: the values of an attribute or of the elements of a name, as numbers of strings that conditions mention
+and as numbers; and, for the rare condition that sets of elements cannot express, the oracle's answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from math import nan
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.markup import Markup
-from tocsin.match.path_guards import Filter, Prefix
-from tocsin.query.xpath.ast import (
-    Axis,
-    Compare,
-    Every,
-    Exists,
-    Name,
-    Never,
-    Path,
-    Position,
-    Predicate,
-    Some,
-    Step,
-    Text,
-    is_positional,
-    paths_in,
-)
-from tocsin.query.xpath.routes import Kind
-from tocsin.query.xpath.semantics import COMPARISONS, is_true, number_of, take_step
+from tocsin.markup import Layout, Markup
+from tocsin.match import path_mask_kernels as kernels
+from tocsin.match.path_guards import Guards, Place
+from tocsin.match.path_mask_kernels import Answers, Elements, Held
+from tocsin.match.path_runs import Tape, power_of
+from tocsin.query.xpath.ast import Path
+from tocsin.query.xpath.semantics import holds_xpath, is_true, number_of
 
-Mask = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
+IntArray = npt.NDArray[np.int32]
+AnyArray = npt.NDArray[Any]
+
+POOL_BYTES = 1 << 26
+"""Memory for sets of elements; beyond it they are found again when needed."""
+ROWS_MIN = 8_192
+"""Sets that there is room for in any case; more than the conditions of one query."""
+MISSING_MAX = 1_024
+_NUMERIC = frozenset("-.0123456789 \t\r\n")
+_BLANK = " \t\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
-    """Values of one kind in a document: at which elements they are, as strings and as numbers."""
+class Selector:
+    """Answers conditions; its memory is used again from document to document."""
 
-    elements: IntArray
-    strings: list[str]
-    numbers: npt.NDArray[np.float64]
+    def __init__(self) -> None:
+        self._memo = np.zeros(0, np.int64)
+        self._pool = np.zeros((0, 1), np.uint32)
+        self._counts = np.zeros(3, np.int64)
+        self._stack = np.zeros(0, np.int32)
 
-    def where(self, predicate: Exists | Compare) -> IntArray:
-        """The elements at which the comparison holds."""
-        if isinstance(predicate, Exists):
-            return self.elements
-        literal, op = predicate.literal, predicate.op
-        if isinstance(literal, str) and op in ("=", "!="):
-            equal = op == "="
-            chosen = [at for at, value in enumerate(self.strings) if (value == literal) == equal]
-            return self.elements[chosen]
-        number = number_of(literal) if isinstance(literal, str) else literal
-        holds: Mask = np.asarray(COMPARISONS[op](self.numbers, number))
-        return self.elements[holds]
+    def select(  # noqa: PLR0917 — the candidates and where they are registered
+        self,
+        guards: Guards,
+        document: Markup,
+        tape: Tape,
+        tests: IntArray,
+        slots: IntArray,
+        candidates: IntArray,
+        flags: npt.NDArray[np.uint8],
+    ) -> None:
+        """Marks the slots of the candidates that hold."""
+        reading = _Reading(guards, document, tape)
+        answers = self._open(guards.size, reading.size)
+        missing = np.zeros((MISSING_MAX, 2), np.int64)
+        while len(candidates):
+            waiting = np.zeros(len(candidates) + 1, np.int32)
+            missing[0] = 0
+            run: Any = kernels.select
+            looked = run(
+                guards.graph, reading.elements, reading.held, answers, tests, candidates, slots, flags, waiting, missing
+            )
+            left = candidates[looked:]
+            while self._counts[kernels.ROWS] + missing[0, 0] >= len(self._pool):
+                answers = self._make_room(answers, reading, must_grow=looked == 0)
+            reading.fetch(missing[1 : missing[0, 0] + 1].tolist(), answers)
+            candidates = np.concatenate([waiting[1 : waiting[0] + 1], left])
+
+    def _open(self, nodes: int, elements: int) -> Answers:
+        """Room for the answers about a document; none is known."""
+        if nodes > len(self._memo):
+            self._memo = np.zeros(power_of(nodes), np.int64)
+            self._stack = np.zeros(power_of(nodes) + 2, np.int32)
+        words = (elements + 32) // 32
+        rows = max(64, 2 * len(self._pool)) if len(self._pool) < 64 else len(self._pool)
+        if words != self._pool.shape[1] or rows != len(self._pool):
+            flat = self._pool.reshape(-1)
+            rows = max(64, len(flat) // words)
+            if len(flat) < rows * words:
+                flat = np.zeros(rows * words, np.uint32)
+            self._pool = flat[: rows * words].reshape(rows, words)
+        self._counts[kernels.RUN] += 1
+        self._counts[kernels.ROWS] = 0
+        seen, count = np.zeros(elements + 1, np.int64), np.zeros(elements + 1, np.int64)
+        self._counts[kernels.STAMP] = 0
+        return Answers(self._memo, self._pool, self._counts, self._stack, seen, count)
+
+    def _make_room(self, answers: Answers, reading: _Reading, must_grow: bool) -> Answers:
+        """A larger pool, or the same one emptied."""
+        rows, words = self._pool.shape
+        if must_grow or rows < ROWS_MIN or 4 * rows * words < POOL_BYTES:
+            larger = np.zeros((2 * rows, words), np.uint32)
+            larger[:rows] = self._pool
+            self._pool = larger
+            return answers._replace(pool=larger)
+        self._counts[kernels.RUN] += 1
+        self._counts[kernels.ROWS] = 0
+        reading.held.asked[:] = -2
+        return answers
 
 
-class Masks:
-    """One document while guarded clauses are checked: which elements satisfy what."""
+class _Reading:
+    """One document as the kernel sees it."""
 
-    def __init__(self, document: Markup) -> None:
-        self.tree = tree = document.tree
-        self._size = size = len(tree.names)
-        self._parent = np.array([*tree.parents, size], np.int64)  # the document's parent: itself, never marked
-        self._last = np.array(tree.last, np.int64)
-        codes: dict[str, int] = {}
-        self._names = np.array([codes.setdefault(name, len(codes)) for name in tree.names], np.int64)
-        self._codes = codes
-        self._named: dict[Name, Mask] = {}
-        self._values: dict[tuple[str, object], Values] = {}
-        self._truth: dict[Predicate, Mask] = {}
-        self._filters: dict[Filter, Mask] = {}
-        self._reached: dict[Prefix, Mask] = {}
+    def __init__(self, guards: Guards, document: Markup, tape: Tape) -> None:
+        self._guards, self._document, self._tape = guards, document, tape
+        self._layout = layout = document.layout
+        self.size = len(layout.parent)
+        labels = tape.event[tape.event > 0]
+        self.elements = _elements(layout, labels, guards.labels.arrays()[0])
+        self._answers: dict[int, list[int]] = {}
+        places = len(guards.places.keys)
+        self.held = Held(
+            first=np.full(places, -1, np.int64),
+            end=np.zeros(places, np.int64),
+            element=np.zeros(0, np.int32),
+            text=np.zeros(0, np.int32),
+            number=np.zeros(0, np.float64),
+            asked=np.full(len(guards.questions.keys), -2, np.int64),
+        )
 
-    # --- prefixes ----------------------------------------------------------------------------
-
-    def reaches(self, prefix: Prefix) -> bool:
-        """Does some node satisfy all hops?"""
-        if prefix.hop.kind is Kind.ELEMENT:
-            return bool(self.elements(prefix).any())
-        around = self._start() if prefix.parent is None else self.elements(prefix.parent)
-        if prefix.hop.deep:
-            around = around | self._below(around)
-        around[-1] = False  # the document has no attributes and texts
-        holders = around & self._holders(prefix.step, Exists(Path((prefix.step,), absolute=False)))
-        if not prefix.hop.predicates:
-            return bool(holders.any())
-        return any(take_step(prefix.step, self.tree, ("element", one, 0)) for one in np.flatnonzero(holders).tolist())
-
-    def elements(self, prefix: Prefix) -> Mask:
-        """The elements that the hops reach."""
-        found = self._reached.get(prefix)
-        if found is None:
-            around = self._start() if prefix.parent is None else self.elements(prefix.parent)
-            arrived = self._below(around) if prefix.hop.deep else around[self._parent]
-            found = self._reached[prefix] = arrived & self._filter(prefix) if arrived.any() else arrived
-        return found
-
-    def _filter(self, prefix: Prefix) -> Mask:
-        """The elements that pass the test and the predicates of the last hop."""
-        found = self._filters.get(prefix.filter)
-        if found is None:
-            found = self._selected(prefix.hop.name, prefix.hop.predicates)
-            self._filters[prefix.filter] = found
-        return found
-
-    def _selected(self, name: Name, predicates: Sequence[Predicate]) -> Mask:
-        """What a child step with predicates selects, from any parent; positions count among siblings."""
-        found = self._accepted(name)
-        for predicate in predicates:
-            if is_positional(predicate):
-                found = self._counted(found, predicate)
-            else:
-                found = found & self._true(predicate, found)
-        return found
-
-    def _counted(self, among: Mask, predicate: Predicate) -> Mask:
-        elements = np.flatnonzero(among)
-        parents = self._parent[elements]
-        order = np.argsort(parents, kind="stable")
-        ordered = parents[order]
-        fresh = np.flatnonzero(np.diff(ordered, prepend=-2))
-        lengths = np.diff(np.append(fresh, len(ordered)))
-        positions = np.empty(len(elements), np.int64)
-        positions[order] = np.arange(len(ordered)) - np.repeat(fresh, lengths) + 1
-        found = self._none()
-        found[elements[self._at_positions(predicate, elements, positions, among)]] = True
-        return found
-
-    def _at_positions(self, predicate: Predicate, elements: IntArray, positions: IntArray, among: Mask) -> Mask:
-        match predicate:
-            case Position(op, number):
-                holds: Mask = np.asarray(COMPARISONS[op](positions, number))
-                return holds
-            case Every(parts):
-                return _all([self._at_positions(one, elements, positions, among) for one in parts])
-            case Some(parts):
-                return _any([self._at_positions(one, elements, positions, among) for one in parts])
-            case Never(part):
-                return ~self._at_positions(part, elements, positions, among)
-        return self._true(predicate, among)[elements]
-
-    # --- predicates --------------------------------------------------------------------------
-
-    def _true(self, predicate: Predicate, among: Mask) -> Mask:
-        """The elements at which a predicate holds; it is right for those of `among`."""
-        found = self._truth.get(predicate)
-        if found is not None:
-            return found
-        match predicate:
-            case Every(parts):
-                return _all([self._true(part, among) for part in parts])
-            case Some(parts):
-                return _any([self._true(part, among) for part in parts])
-            case Never(part):
-                return ~self._true(part, among)
-            case Exists(path) | Compare(path) if not path.absolute and all(map(_is_plain, path.steps)):
-                found = self._truth[predicate] = self._along(path.steps, predicate)
-                return found
-        found = self._none()
-        elements = np.flatnonzero(among[:-1]).tolist()
-        found[[one for one in elements if is_true(predicate, self.tree, ("element", one, 0), 0)]] = True
-        return found
-
-    def _along(self, steps: tuple[Step, ...], predicate: Exists | Compare) -> Mask:
-        """The elements from which the steps lead to a value that compares: from the last step to the first."""
-        found: Mask | None = None
-        for at in range(len(steps) - 1, -1, -1):
-            step = steps[at]
-            if found is None:
-                found = self._holders(step, predicate)
-                if step.axis is Axis.ATTRIBUTE or isinstance(step.test, Text) or step.axis is Axis.SELF:
-                    deep = step.deep or step.axis in (Axis.DESCENDANT, Axis.DESCENDANT_OR_SELF)
-                    found = found | self._above(found) if deep else found
-                    continue
-            elif step.axis is not Axis.SELF:
-                found = found & self._selected_plain(step)
-            found = self._back(step, found)
-        assert found is not None
-        return found
-
-    def _selected_plain(self, step: Step) -> Mask:
-        assert isinstance(step.test, Name)
-        return self._selected(step.test, step.predicates)
-
-    def _back(self, step: Step, found: Mask) -> Mask:
-        """From where a step arrives to where it starts."""
-        if step.axis is Axis.SELF or step.axis is Axis.DESCENDANT_OR_SELF:
-            return found | self._above(found) if step.deep or step.axis is Axis.DESCENDANT_OR_SELF else found
-        if step.deep or step.axis is Axis.DESCENDANT:
-            return self._above(found)
-        parents = self._none()
-        parents[self._parent[:-1][found[:-1]]] = True
-        return parents
-
-    def _holders(self, step: Step, predicate: Exists | Compare) -> Mask:
-        """For a last step: the elements that it selects, or whose attributes and texts it selects, and that compare."""
-        found = self._none()
-        if step.axis is Axis.ATTRIBUTE:
-            assert isinstance(step.test, Name)
-            found[self._attributes(step.test).where(predicate)] = True
-        elif isinstance(step.test, Text):
-            found[self._texts().where(predicate)] = True
-        elif step.axis is Axis.SELF:
-            found[self._contents(None).where(predicate)] = True
-        else:
-            assert isinstance(step.test, Name)
-            found[self._contents(step.test).where(predicate)] = True
-            if step.predicates:
-                found &= self._selected_plain(step)
-        return found
+    def fetch(self, missing: list[list[int]], answers: Answers) -> None:
+        """Gets the values of places, and the answers of the oracle."""
+        elements: list[AnyArray] = [self.held.element]
+        texts: list[int] = []
+        numbers: list[float] = []
+        size = first = len(self.held.element)
+        for kind, what in missing:
+            if kind:
+                self._ask(what, answers)
+                continue
+            place = self._guards.places.keys[what]
+            assert place is not None
+            owners, values = self._values(place)
+            elements.append(owners)
+            known = self._guards.strings.numbers
+            texts += [known.get(value, -1) if value is not None else -1 for value in values]
+            numbers += map(_number, values)
+            self.held.first[what], self.held.end[what] = size, size + len(owners)
+            size += len(owners)
+        if size > first:
+            self.held = self.held._replace(
+                element=np.concatenate(elements).astype(np.int32),
+                text=np.concatenate([self.held.text, np.array(texts, np.int32)]),
+                number=np.concatenate([self.held.number, np.array(numbers, np.float64)]),
+            )
 
     # --- values ------------------------------------------------------------------------------
 
-    def _attributes(self, name: Name) -> Values:
-        key = ("@", name)
-        if key not in self._values:
-            rows = [
-                (element, value)
-                for element, attributes in enumerate(self.tree.attributes)
-                for attribute, value in attributes.items()
-                if name.accepts(attribute)
-            ]
-            self._values[key] = _values(rows)
-        return self._values[key]
+    def _values(self, place: Place) -> tuple[AnyArray, Iterable[str | None]]:
+        """Elements and values; None for a value that is too long for any string, and no number."""
+        kind, label = place
+        if kind == "@":
+            rows = self._where(self._tape.attribute, label, kernels.ANY_ATTRIBUTE)
+            values = self._document.values
+            return self._layout.element_of(self._tape.owner[rows]), [values[row] for row in rows.tolist()]
+        if kind == "text":
+            return self._layout.text[:, 0], self._inside(self._layout.text[:, 1], self._layout.text[:, 2])
+        chosen = self._where(self.elements.label, label, kernels.WILDCARD)
+        return chosen, self._inside(self._layout.first[chosen], self._layout.end[chosen])
 
-    def _texts(self) -> Values:
-        key = ("text", None)
-        if key not in self._values:
-            self._values[key] = _values([(at, text) for at, texts in enumerate(self.tree.texts) for text in texts])
-        return self._values[key]
+    def _where(self, labels: AnyArray, label: int, wildcard: int) -> AnyArray:
+        if label == wildcard:
+            return np.arange(len(labels))
+        group = self.elements.group
+        return np.flatnonzero((labels == label) | (group[labels] == label if group[label] == label else False))
 
-    def _contents(self, name: Name | None) -> Values:
-        key = ("", name)
-        if key not in self._values:
-            elements = range(self._size) if name is None else np.flatnonzero(self._accepted(name)).tolist()
-            self._values[key] = _values([(element, self.tree.value(element)) for element in elements])
-        return self._values[key]
-
-    # --- sets --------------------------------------------------------------------------------
-
-    def _none(self) -> Mask:
-        return np.zeros(self._size + 1, np.bool_)
-
-    def _start(self) -> Mask:
-        found = self._none()
-        found[-1] = True
+    def _inside(self, first: AnyArray, end: AnyArray) -> list[str | None]:
+        """The text of ranges of pieces; a range that is longer than all strings is looked at only as a number."""
+        pieces, before = self._document.pieces, self._layout.characters(self._document)
+        longest = self._guards.longest
+        found: list[str | None] = []
+        for one, stop, size in zip(first.tolist(), end.tolist(), (before[end] - before[first]).tolist(), strict=True):
+            if size <= longest or _may_be_number(pieces, one, stop):
+                found.append(pieces[one] if stop == one + 1 else "".join(pieces[one:stop]))
+            else:
+                found.append(None)
         return found
 
-    def _accepted(self, name: Name) -> Mask:
-        found = self._named.get(name)
-        if found is None:
-            accepted = [code for one, code in self._codes.items() if name.accepts(one)]
-            found = np.append(np.isin(self._names, accepted), False)
-            self._named[name] = found
-        return found
+    # --- questions ---------------------------------------------------------------------------
 
-    def _below(self, around: Mask) -> Mask:
-        """The elements below those of a set."""
-        found = self._none()
-        if around[-1]:
-            found[:-1] = True
-            return found
-        tops = np.flatnonzero(around)
-        change = np.bincount(tops + 1, minlength=self._size + 1) - np.bincount(
-            self._last[tops], minlength=self._size + 1
-        )
-        found[:-1] = np.cumsum(change)[:-1] > 0
-        return found
+    def _ask(self, question: int, answers: Answers) -> None:
+        """The oracle's answer."""
+        if question not in self._answers:
+            self._answers[question] = self._answer(question)
+        elements = np.array(self._answers[question], np.int64)
+        row = -1
+        if len(elements):
+            row = int(answers.counts[kernels.ROWS])
+            answers.counts[kernels.ROWS] += 1
+            answers.pool[row] = 0
+            np.bitwise_or.at(answers.pool[row], elements >> 5, (1 << (elements & 31)).astype(np.uint32))
+        self.held.asked[question] = row
 
-    def _above(self, found: Mask) -> Mask:
-        """The elements (and the document) that have one of a set below them."""
-        before = np.append(0, np.cumsum(found[:-1]))
-        above = self._none()
-        above[:-1] = before[self._last] > before[1:]
-        above[-1] = before[-1] > 0
-        return above
+    def _answer(self, number: int) -> list[int]:
+        question = self._guards.questions.keys[number]
+        assert question is not None
+        asked, label = question
+        if isinstance(asked, Path):
+            return [0] if holds_xpath(asked, self._document) else []
+        chosen = self._where(self.elements.label, label, kernels.WILDCARD).tolist()
+        tree = self._document.tree
+        return [one for one in chosen if is_true(asked, tree, ("element", one, 0), 0)]
 
 
-def _all(masks: list[Mask]) -> Mask:
-    found: Mask = np.logical_and.reduce(masks)
-    return found
+def _number(value: str | None) -> float:
+    return number_of(value) if value and value[0] in _NUMERIC else nan
 
 
-def _any(masks: list[Mask]) -> Mask:
-    found: Mask = np.logical_or.reduce(masks)
-    return found
+def _may_be_number(pieces: list[str], first: int, end: int) -> bool:
+    """Does the text start like a number?"""
+    for piece in pieces[first:end]:
+        text = piece.lstrip(_BLANK)
+        if text:
+            return text[0] in _NUMERIC
+    return False
 
 
-def _values(rows: list[tuple[int, str]]) -> Values:
-    strings = [value for _, value in rows]
-    numbers = np.array([number_of(value) for value in strings], np.float64)
-    return Values(np.array([element for element, _ in rows], np.int64), strings, numbers)
-
-
-def _is_plain(step: Step) -> bool:
-    """Can a set of elements be followed through this step, back to front?"""
-    if any(is_positional(one) and step.axis is not Axis.CHILD for one in step.predicates):
-        return False
-    if step.predicates and (step.axis is Axis.ATTRIBUTE or isinstance(step.test, Text)):
-        return False
-    return all(
-        not path.absolute and all(map(_is_plain, path.steps)) for one in step.predicates for path in paths_in(one)
-    )
+def _elements(layout: Layout, labels: AnyArray, group: IntArray) -> Elements:
+    """With the elements of each label in a chain."""
+    head, following = np.full(len(group), -1, np.int32), np.full(len(labels), -1, np.int32)
+    kernels.chain(labels, head, following)
+    return Elements(layout.parent, layout.last, layout.child, layout.sibling, labels, head, following, group)

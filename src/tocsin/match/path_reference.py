@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from tocsin.markup import Markup
-from tocsin.match.path_guards import Prefix, Reading, Shared
+from tocsin.match.path_guards import Selection
+from tocsin.match.path_readings import Prefix, Reading, Shared
 from tocsin.query.xpath.ast import Path
 from tocsin.query.xpath.routes import EPSILON, TEXT, Clause, Hop, Linear, clauses_of
 from tocsin.query.xpath.semantics import holds_xpath, take_step
@@ -71,13 +71,6 @@ def run_stack(paths: Sequence[Linear], document: Markup) -> list[int]:
 
 
 # --- a filter in plain Python ----------------------------------------------------------------------------------------
-
-
-class Selection(StrEnum):
-    """When predicates are checked."""
-
-    INLINE = "inline"
-    POSTPONED = "postponed"
 
 
 @dataclass(eq=False)

@@ -1,7 +1,7 @@
 """What each kernel means: the same names in plain Python over lists, sets and dictionaries. Slow, and the definition.
 
 Here a value is bytes, a clause is a list of keys, a batch's marks are {key: mask of documents}; a missing word is None.
-Kernels whose names begin with an underscore are parts of others and have no twin. The first six stand in for single
+Kernels whose names begin with an underscore are parts of others and have no twin. The first seven stand in for single
 machine instructions when Numba does not compile (NUMBA_DISABLE_JIT=1).
 """
 # ruff: noqa: PLR0917 — as many arguments as the kernels have
@@ -57,8 +57,13 @@ def load8(buffer: npt.NDArray[np.uint8], at: int | np.uint64) -> np.uint64:
 
 
 def lowest_bit(bits: int | np.uint64) -> np.uint64:
-    """The number of the lowest bit that is set."""
-    return np.uint64((int(bits) & -int(bits)).bit_length() - 1)
+    """The number of the lowest bit that is set; 64 if there is none."""
+    return np.uint64((int(bits) & -int(bits)).bit_length() - 1 if bits else 64)
+
+
+def count_bits(bits: int | np.uint64) -> np.uint64:
+    """How many bits are set."""
+    return np.uint64(int(bits).bit_count())
 
 
 def fetch(array: npt.NDArray[Any], at: int | np.uint64) -> None:

@@ -26,9 +26,11 @@ from typing import NamedTuple, Protocol
 from tocsin.overlay.chord import Chord
 from tocsin.overlay.key import BITS, MASK, Key, is_between
 from tocsin.overlay.message import Address, Item, Message, Peer, message
-from tocsin.overlay.node import Deliver, Effect, Handler, Node, Seconds, Send, Token, Wake
+from tocsin.overlay.node import Deliver, Effect, Handler, Seconds, Send, Token, Wake
 
 CONTACTS_MAX = 16
+OTHER_KINDS = 0
+"""Who is registered under this kind takes the items of every kind that nobody else has."""
 SEARCH_TICKS = 5
 """A lost node is asked for the ring every so many ticks."""
 
@@ -124,8 +126,8 @@ class Membership:
     """A node's place in the ring."""
 
     __slots__ = (
-        "_contact", "_finger", "_giving", "_heard", "_is_member", "_leaving", "_suspects", "_tick", "_ticking",
-        "_unanswered", "chord", "contacts", "keyed", "me", "settings",
+        "_contact", "_finger", "_giving", "_heard", "_is_member", "_leaving", "_suspects", "_tick",
+        "_unanswered", "chord", "contacts", "keyed", "me", "settings", "suspicions",
     )  # fmt: skip
     name = "membership"
 
@@ -140,9 +142,9 @@ class Membership:
         self._leaving: list[Item] | None = None
         self._heard: Seconds = 0.0
         self._unanswered = 0
+        self.suspicions = 0  # how often a neighbour was taken for dead
         self._suspects: dict[Address, Seconds] = {}
         self._finger = self._tick = self._contact = 0
-        self._ticking = False
         chord.node.add(self)
 
     def handlers(self) -> dict[type, Handler]:
@@ -232,6 +234,7 @@ class Membership:
     def _lose(self, peer: Peer, now: Seconds) -> list[Effect]:
         """A neighbour is taken for dead."""
         self._suspects[peer.address] = now + self.settings.suspicion_seconds
+        self.suspicions += 1
         self._remember(peer.address)
         chord = self.chord
         if chord.predecessor is not None and chord.predecessor.address == peer.address:
@@ -289,6 +292,8 @@ class Membership:
 
     def _on_stabilise(self, message: Stabilise, now: Seconds) -> list[Effect]:
         sender, chord = message.sender, self.chord
+        if chord.is_gone:  # it has been told, but did not hear
+            return [Send(sender.address, Leave(self.me, chord.table.successors))]
         if not self._is_member:
             return []
         self._suspects.pop(sender.address, None)
@@ -308,6 +313,8 @@ class Membership:
         if first.address not in [peer.address for peer in self.chord.table.successors[:1]]:
             return []
         self._unanswered = 0
+        if low is not None and low.key == self.me.key and low.address != self.me.address:
+            return [Deliver(Refused(low))]
         is_nearer = (
             low is not None and is_between(low.key, self.me.key, (first.key - 1) & MASK) and low.key != self.me.key
         )
@@ -330,8 +337,9 @@ class Membership:
         for item in items:
             by_kind.setdefault(item.kind, []).append(item)
         for kind, some in by_kind.items():
-            if kind in self.keyed:
-                self.keyed[kind].take(some, now)
+            keyed = self.keyed.get(kind) or self.keyed.get(OTHER_KINDS)
+            if keyed is not None:
+                keyed.take(some, now)
 
     def _page(self, items: list[Item], low: Peer | None, cursor: int, is_leaving: bool) -> HandOver:
         end = cursor + self.settings.page_items_max

@@ -41,6 +41,11 @@ class Counting:
                 return ref, int(counted)
         return None, 0
 
+    @property
+    def current(self) -> StatisticsRef | None:
+        """The newest version; None before the first document."""
+        return self._ref
+
     def refresh(self, upto: int) -> StatisticsRef:
         """The statistics to use for documents up to the position."""
         if self._ref is None or upto > self._counted * GROWTH:

@@ -168,6 +168,16 @@ class PieceReader:
                 continue
             yield _checked(record)
 
+    def _records(self) -> Iterator[Read]:
+        match self.piece.kind:
+            case "lines":
+                return self._read_lines()
+            case "parquet":
+                return self._read_parquet()
+            case "xml":
+                return self._read_markup()
+        return self._read_other()
+
     def _read_lines(self) -> Iterator[Read]:
         piece, limits = self.piece, self._limits
         try:
@@ -209,7 +219,7 @@ class PieceReader:
             with pq.ParquetFile(piece.path) as file:
                 groups = [file.metadata.row_group(at).num_rows for at in range(piece.end)]
                 row = sum(groups[: piece.start])
-                for batch in file.iter_batches(ROWS_TOGETHER, row_groups=range(piece.start, piece.end)):
+                for batch in file.iter_batches(ROWS_TOGETHER, row_groups=[*range(piece.start, piece.end)]):
                     for values in batch.to_pylist():
                         row += 1
                         yield self._row(row, values)
@@ -222,9 +232,9 @@ class PieceReader:
         try:
             document = document_from_object({name: _plain(value) for name, value in values.items()}, limits)
             texts = (value for found in document.fields.values() for value in found if isinstance(value, str))
-            if 4 * sum(map(len, texts)) > limits.document_bytes_max:  # it may be too large: look closely
-                if len(document_to_json(document).encode()) > limits.document_bytes_max:
-                    raise DocumentError(too_large(limits.document_bytes_max))
+            may_be_too_large = 4 * sum(map(len, texts)) > limits.document_bytes_max
+            if may_be_too_large and len(document_to_json(document).encode()) > limits.document_bytes_max:
+                raise DocumentError(too_large(limits.document_bytes_max))
         except DocumentError as error:
             return Read(position, row, None, error.reason)
         return Read(position, row, document)

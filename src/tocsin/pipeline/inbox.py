@@ -20,6 +20,10 @@ from tocsin.store import Store, documents
 
 PART_ROWS_MIN = 1_000  # documents that are worth a task of their own
 
+Period = tuple[float | None, float | None]
+"""Moments from the first on, before the second; None: open."""
+ALWAYS: Period = (None, None)
+
 
 class Range(InputPartition):
     """The documents of the log after a position, up to another."""
@@ -48,14 +52,16 @@ class Inbox(DataSource):
     def reader(self, schema: StructType) -> HistoryReader:
         """The reader of a range."""
         whole = Range(int(self.options["after"]), int(self.options["upto"]))
-        return HistoryReader(self.options["url"], whole, int(self.options["parts"]))
+        since, until = (self.options.get(name) for name in ("since", "until"))
+        period = (float(since) if since else None, float(until) if until else None)
+        return HistoryReader(self.options["url"], whole, int(self.options["parts"]), period)
 
 
 class HistoryReader(DataSourceReader):
-    """A range of the log."""
+    """A range of the log, of all time or of a period."""
 
-    def __init__(self, url: str, whole: Range, parts: int) -> None:
-        self._url, self._whole, self._parts = url, whole, parts
+    def __init__(self, url: str, whole: Range, parts: int, period: Period) -> None:
+        self._url, self._whole, self._parts, self._period = url, whole, parts, period
 
     def partitions(self) -> Sequence[InputPartition]:
         """The range in parts."""
@@ -63,7 +69,7 @@ class HistoryReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The documents of a part, as Arrow batches."""
-        return read(self._url, partition)
+        return read(self._url, partition, self._period)
 
 
 class InboxReader(DataSourceStreamReader):
@@ -115,12 +121,13 @@ def split(after: int, upto: int, parts: int) -> list[InputPartition]:
     return [Range(first, min(first + step, upto)) for first in range(after, upto, step)]
 
 
-def read(url: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+def read(url: str, partition: InputPartition, period: Period = ALWAYS) -> Iterator[pa.RecordBatch]:
     """The documents of a part of the log, as rows of DOCUMENTS."""
     after, upto = partition.value
     store = Store(url, create=False)
     try:
-        for rows in documents.read(store, after, upto, chunk=4_096):
+        since, until = period
+        for rows in documents.read(store, after, upto, chunk=4_096, since=since, until=until):
             columns = {name: [getattr(row, name) for row in rows] for name in DOCUMENTS_ARROW.names}
             yield pa.RecordBatch.from_pydict(columns, schema=DOCUMENTS_ARROW)
     finally:
@@ -132,8 +139,11 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(Inbox)
 
 
-def history(spark: SparkSession, store: Store, after: int, upto: int, parts: int = 8) -> DataFrame:
+def history(
+    spark: SparkSession, store: Store, after: int, upto: int, *, period: Period = ALWAYS, parts: int = 8
+) -> DataFrame:
     """The documents of a range of the log."""
     register(spark)
-    reader = spark.read.format(Inbox.name()).option("url", store.url).option("parts", str(parts))
-    return reader.option("after", str(after)).option("upto", str(upto)).load()
+    options = {"url": store.url, "parts": str(parts), "after": str(after), "upto": str(upto)}
+    options |= {name: str(bound) for name, bound in zip(("since", "until"), period, strict=True) if bound is not None}
+    return spark.read.format(Inbox.name()).options(**options).load()

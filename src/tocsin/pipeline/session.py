@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -76,6 +77,22 @@ def open_session(settings: SparkSettings = DEFAULTS, name: str = "tocsin") -> Sp
     return session
 
 
+@contextmanager
+def running(
+    settings: SparkSettings = DEFAULTS, while_starting: AbstractContextManager[None] | None = None
+) -> Iterator[SparkSession]:
+    """The session for as long as the context; one that ran before is used, and left running."""
+    if (known := SparkSession.getActiveSession()) is not None:
+        yield known
+        return
+    with while_starting or nullcontext():
+        session = open_session(settings)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
 def _options(settings: SparkSettings) -> dict[str, str]:
     options = {
         "spark.driver.memory": f"{settings.driver_memory_megabytes}m",
@@ -114,3 +131,11 @@ def _logging(level: str) -> Path:
         beside.write_text(text, encoding="utf-8")
         beside.replace(path)
     return path
+
+
+def tasks_done(session: SparkSession) -> tuple[int, int]:
+    """Of the stages that run now: how many tasks are done, and how many there are."""
+    tracker = session.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)

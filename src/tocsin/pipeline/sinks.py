@@ -26,8 +26,9 @@ class Staging:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.iterdir():
+            shutil.rmtree(left)
 
     @contextmanager
     def rows(self, frame: DataFrame, name: str, is_small: bool) -> Iterator[Iterator[pa.RecordBatch]]:

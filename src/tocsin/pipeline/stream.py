@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -22,12 +21,15 @@ from tocsin.errors import PipelineError
 from tocsin.pipeline import inbox
 from tocsin.pipeline.checkpoint import Checkpoint
 from tocsin.pipeline.counting import Counting
+from tocsin.pipeline.inbox import ALWAYS, Period
 from tocsin.pipeline.keeper import Keeper
+from tocsin.pipeline.preview import Preview, preview
 from tocsin.pipeline.sinks import Staging, found
 from tocsin.pipeline.stages import find_matches
 from tocsin.store import Store, documents, outbox
 from tocsin.store.documents import MATCHING
 from tocsin.store.outbox import Batch, Receipt
+from tocsin.store.subscriptions import Asked
 from tocsin.text import Analysis
 
 
@@ -86,11 +88,12 @@ class Stream:
         self._spark = spark
         self._settings = settings or StreamSettings()
         self._noticed = noticed
+        self._analysis = analysis or Analysis()
         self._checkpoint = Checkpoint(folder / "checkpoint", store.id)
         self._checkpoint.forget_beyond(documents.last_position(store))
         self._staging = Staging(folder / "staging")
-        self._keeper = Keeper(store, folder / "snapshots", analysis or Analysis())
-        self._counting = Counting(store, folder / "statistics", analysis or Analysis(), spark)
+        self._keeper = Keeper(store, folder / "snapshots", self._analysis)
+        self._counting = Counting(store, folder / "statistics", self._analysis, spark)
         self._query: StreamingQuery | None = None
         self._busy = threading.Lock()
         with store.read() as transaction:
@@ -140,6 +143,11 @@ class Stream:
                 raise PipelineError(f"the stream is {upto - self._progress.matched:,} documents behind")
             time.sleep(0.02)
 
+    def preview(self, asked: Asked, period: Period = ALWAYS) -> Preview:
+        """What the query would have brought, from the stored history; QueryError if it is refused."""
+        weights = self._counting.current
+        return preview(self._spark, self._store, asked, period=period, analysis=self._analysis, statistics=weights)
+
     def progress(self) -> Progress:
         """How far it is."""
         now = self._progress
@@ -180,63 +188,3 @@ class Stream:
         self._progress = Progress(matched, matched, total, told, documents, seconds)
         if matches and self._noticed is not None:
             self._noticed(matches)
-
-
-class Pipeline:
-    """A stream with the Spark session it runs on, started in the background."""
-
-    def __init__(self, open_spark: Callable[[], SparkSession], make: Callable[[SparkSession], Stream]) -> None:
-        self._open_spark = open_spark
-        self._make = make
-        self._stream: Stream | None = None
-        self._spark: SparkSession | None = None
-        self._failure: str | None = None
-        self._starter: threading.Thread | None = None
-        self._stopping = threading.Event()
-
-    def start(self) -> None:
-        """Begins in a thread of its own: Spark needs some ten seconds."""
-        self._starter = threading.Thread(target=self._start, name="pipeline", daemon=True)
-        self._starter.start()
-
-    def _start(self) -> None:
-        try:
-            self._spark = self._open_spark()
-            if not self._stopping.is_set():
-                stream = self._make(self._spark)
-                stream.start()
-                self._stream = stream
-        except (PipelineError, PySparkException, OSError) as error:
-            self._failure = str(error)
-
-    @property
-    def is_running(self) -> bool:
-        """Does it take documents?"""
-        return self._stream is not None and self._stream.is_running
-
-    @property
-    def failure(self) -> str | None:
-        """Why it does not run, if something went wrong."""
-        return self._failure or (self._stream.failure() if self._stream is not None else None)
-
-    def progress(self) -> Progress | None:
-        """How far the stream is; None before it runs."""
-        return None if self._stream is None else self._stream.progress()
-
-    def catch_up(self, seconds_max: float = 600.0) -> None:
-        """Waits until everything that is accepted now is matched."""
-        if self._starter is not None:
-            self._starter.join()
-        if self._stream is None:
-            raise PipelineError(f"the pipeline does not run: {self._failure or 'it was stopped'}")
-        self._stream.catch_up(seconds_max)
-
-    def stop(self) -> None:
-        """Lets the batch that runs end, then stops the stream and Spark."""
-        self._stopping.set()
-        if self._starter is not None:
-            self._starter.join()
-        if self._stream is not None:
-            self._stream.stop()
-        if self._spark is not None:
-            self._spark.stop()

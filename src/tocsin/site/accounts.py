@@ -26,6 +26,7 @@ ADMIN = "admin"
 TOKEN_START = "toc_"
 TOKEN_BYTES = 32
 PRESET_CHARACTERS_MIN = 16
+DEFAULT_QUOTAS = Quotas()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 
 
@@ -92,7 +93,7 @@ def role_of(name: Role | str) -> Role:
         raise Invalid(f"a role is one of {', '.join(Role)}", field="role") from None
 
 
-def quotas_of(given: Quotas | Mapping[str, Any] | None, base: Quotas = Quotas()) -> Quotas:
+def quotas_of(given: Quotas | Mapping[str, Any] | None, base: Quotas = DEFAULT_QUOTAS) -> Quotas:
     """Quotas from a mapping of some of them; the others are those of the base."""
     if given is None:
         return base
@@ -137,8 +138,8 @@ def disable(store: Store, name: str, disabled: bool = True) -> None:
         raise NotFound(f"there is no account {name!r}")
 
 
-def _account(found: KeptAccount) -> Account:
-    return Account(found.name, Role(found.role), quotas_of(found.quotas))
+def _account(found: KeptAccount, quotas: Quotas = DEFAULT_QUOTAS) -> Account:
+    return Account(found.name, Role(found.role), quotas_of(found.quotas, quotas))
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------
@@ -158,10 +159,13 @@ def hash_of(token: str) -> bytes:
     return blake2b(token.encode("utf-8", "surrogatepass"), digest_size=32, person=b"tocsin-token").digest()
 
 
-def authenticate(store: Store, token: str) -> Account | None:
-    """Whose token this is; None if it is nobody's, has expired, or its account is disabled."""
+def authenticate(store: Store, token: str, quotas: Quotas = DEFAULT_QUOTAS) -> Account | None:
+    """Whose token this is; None if it is nobody's, has expired, or its account is disabled.
+
+    The quotas are those of accounts that have none of their own.
+    """
     found = kept.owner(store, hash_of(token), time.time())
-    return None if found is None else _account(found)
+    return None if found is None else _account(found, quotas)
 
 
 def tokens_of(store: Store, account: str) -> list[KeptToken]:

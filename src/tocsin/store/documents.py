@@ -178,11 +178,20 @@ def last_position(store: Store) -> int:
         return int(transaction.execute(select(schema.clock.c.position)).scalar_one())
 
 
-def read(store: Store, after: int, upto: int, chunk: int = 1_000) -> Iterator[list[Stored]]:
-    """The documents of a range of positions, in order, without those whose content was taken out."""
+def read(
+    store: Store, after: int, upto: int, chunk: int = 1_000, *, since: float | None = None, until: float | None = None
+) -> Iterator[list[Stored]]:
+    """The documents of a range of positions, in order, without those whose content was taken out.
+
+    With `since` and `until`: those whose moment is in [since, until).
+    """
     columns = (table.c.position, table.c.id, table.c.version, table.c.moment, table.c.body)
     while after < upto:
         within = (table.c.position > after) & (table.c.position <= upto)
+        if since is not None:
+            within &= table.c.moment >= since
+        if until is not None:
+            within &= table.c.moment < until
         asked = select(*columns).where(within).order_by(table.c.position).limit(chunk)
         with store.read() as transaction:
             rows = transaction.execute(asked).all()
@@ -202,8 +211,64 @@ def find(store: Store, id: str, version: int | None = None) -> Stored | None:
     return None if row is None or row.body is None else Stored(*row)
 
 
+def at_positions(store: Store, positions: Sequence[int]) -> dict[int, Stored]:
+    """The documents at these positions, without those whose content was taken out."""
+    columns = (table.c.position, table.c.id, table.c.version, table.c.moment, table.c.body)
+    found: dict[int, Stored] = {}
+    with store.read() as transaction:
+        for first in range(0, len(positions), LOOKED_UP):
+            asked = select(*columns).where(table.c.position.in_(positions[first : first + LOOKED_UP]))
+            found.update((row.position, Stored(*row)) for row in transaction.execute(asked) if row.body is not None)
+    return found
+
+
+def moments(store: Store, positions: Sequence[int]) -> dict[int, float]:
+    """When the documents at these positions were published, or accepted if they do not say."""
+    found: dict[int, float] = {}
+    with store.read() as transaction:
+        for first in range(0, len(positions), LOOKED_UP):
+            within = table.c.position.in_(positions[first : first + LOOKED_UP])
+            for position, moment in transaction.execute(select(table.c.position, table.c.moment).where(within)):
+                found[position] = moment
+    return found
+
+
 def count(store: Store) -> int:
     """How many documents are current."""
     with store.read() as transaction:
         asked = select(func.count()).select_from(table).where(table.c.state == schema.CURRENT)
         return int(transaction.execute(asked).scalar_one())
+
+
+def accepted_by(store: Store, moment: float) -> int:
+    """The position of the last document that was accepted by then: positions and times grow together."""
+    with store.read() as transaction:
+        low, high = 0, int(transaction.execute(select(schema.clock.c.position)).scalar_one())
+        while low < high:
+            middle = (low + high + 1) // 2
+            asked = select(table.c.accepted).where(table.c.position == middle)
+            accepted = transaction.execute(asked).scalar()
+            low, high = (middle, high) if accepted is not None and accepted <= moment else (low, middle - 1)
+    return low
+
+
+def sample(store: Store, after: int, upto: int, most: int) -> list[Stored]:
+    """So many current documents of a range of positions, evenly spread."""
+    count = min(most, upto - after)
+    places = sorted({after + 1 + (upto - after) * number // count for number in range(count)}) if count > 0 else []
+    columns = (table.c.position, table.c.id, table.c.version, table.c.moment, table.c.body)
+    found: list[Stored] = []
+    with store.read() as transaction:
+        for first in range(0, len(places), LOOKED_UP):
+            among = table.c.position.in_(places[first : first + LOOKED_UP]) & (table.c.state == schema.CURRENT)
+            found += [
+                Stored(*row) for row in transaction.execute(select(*columns).where(among)) if row.body is not None
+            ]
+    return found
+
+
+def first_accepted(store: Store) -> float | None:
+    """When the first document of the log was accepted."""
+    with store.read() as transaction:
+        asked = select(table.c.accepted).order_by(table.c.position).limit(1)
+        return transaction.execute(asked).scalar()

@@ -101,29 +101,46 @@ class Webhook:
 # --- changing --------------------------------------------------------------------------------------------------------
 
 
-def add(store: Store, account: str, wishes: Sequence[Wish]) -> dict[int, SubscriptionError]:
+class NoRoom(SubscriptionError):
+    """The account has as many subscriptions as it may."""
+
+
+def add(store: Store, account: str, wishes: Sequence[Wish], most: int | None = None) -> dict[int, SubscriptionError]:
     """Makes the subscriptions, in one transaction; returns those that were refused, by place."""
     with store.write() as transaction:
-        return add_in(transaction, account, wishes)
+        return add_in(transaction, account, wishes, most)
 
 
-def add_in(transaction: Connection, account: str, wishes: Sequence[Wish]) -> dict[int, SubscriptionError]:
-    """The same, as a part of a transaction. An id that the account uses already is refused."""
+def add_in(
+    transaction: Connection, account: str, wishes: Sequence[Wish], most: int | None = None
+) -> dict[int, SubscriptionError]:
+    """The same, as a part of a transaction.
+
+    An id that the account uses already is refused, and what is more than it may have (`most`).
+    """
     since, told = head(transaction), last_cursor(transaction)
     now = time.time()
     taken = _taken(transaction, account, {wish.id for wish in wishes})
     refused: dict[int, SubscriptionError] = {}
     fresh: list[Wish] = []
+    room = len(wishes) if most is None else most - _count(transaction, account)
     for place, wish in enumerate(wishes):
         if wish.id in taken:
             refused[place] = SubscriptionError(f"the id {shown(wish.id)} is in use: choose another, or change that one")
+            continue
+        if len(fresh) >= room:
+            refused[place] = NoRoom(f"the account has {most:,} subscriptions, which is all that it may have")
             continue
         taken.add(wish.id)
         fresh.append(wish)
     if not fresh:
         return refused
+    # Whoever holds the log's head is alone, so numbers can be given here: many rows go in one statement.
+    last = int(transaction.execute(select(func.max(table.c.number))).scalar() or 0)
+    numbers = range(last + 1, last + 1 + len(fresh))
     rows = [
         {
+            "number": number,
             "account": account,
             "id": wish.id,
             "gone": 0,
@@ -136,10 +153,9 @@ def add_in(transaction: Connection, account: str, wishes: Sequence[Wish]) -> dic
             "digest_due": wish.digest_due,
             "held_after": None if wish.digest_due is None else told,
         }
-        for wish in fresh
+        for number, wish in zip(numbers, fresh, strict=True)
     ]
-    made = insert(table).returning(table.c.number, sort_by_parameter_order=True)
-    numbers = transaction.execute(made, rows).scalars().all()
+    transaction.execute(insert(table), rows)
     begun = [_revision(number, 1, wish.asked, since) for number, wish in zip(numbers, fresh, strict=True)]
     transaction.execute(insert(revisions), begun)
     hooks = [_webhook(number, wish.webhook, told) for number, wish in zip(numbers, fresh, strict=True) if wish.webhook]
@@ -334,11 +350,23 @@ def listed(store: Store, account: str | None, after: str = "", limit: int = 100)
     return [_kept(row) for row in rows]
 
 
+def newest(store: Store, account: str, limit: int) -> list[Kept]:
+    """The account's last subscriptions, the newest first."""
+    which = (table.c.account == account) & (table.c.gone == 0)
+    with store.read() as transaction:
+        rows = transaction.execute(_select().where(which).order_by(table.c.number.desc()).limit(limit)).all()
+    return [_kept(row) for row in rows]
+
+
 def count(store: Store, account: str | None = None) -> int:
     """How many subscriptions the account has (None: all accounts)."""
-    which = table.c.gone == 0 if account is None else (table.c.gone == 0) & (table.c.account == account)
     with store.read() as transaction:
-        return int(transaction.execute(select(func.count()).select_from(table).where(which)).scalar_one())
+        return _count(transaction, account)
+
+
+def _count(transaction: Connection, account: str | None) -> int:
+    which = table.c.gone == 0 if account is None else (table.c.gone == 0) & (table.c.account == account)
+    return int(transaction.execute(select(func.count()).select_from(table).where(which)).scalar_one())
 
 
 # --- for the index ---------------------------------------------------------------------------------------------------
@@ -348,6 +376,14 @@ def begun_after(store: Store, number: int, position: int, chunk: int = 10_000) -
     """The next revisions with a higher number that are, or will be, in force after the position; by number."""
     alive = revisions.c.until.is_(None) | ((revisions.c.until > position) & (revisions.c.until > revisions.c.since))
     asked = select(revisions).where((revisions.c.number > number) & alive).order_by(revisions.c.number).limit(chunk)
+    with store.read() as transaction:
+        return [_as_revision(row) for row in transaction.execute(asked)]
+
+
+def within(store: Store, after: int, upto: int) -> list[Revision]:
+    """The revisions that are in force for some position in (after, upto], by number."""
+    lasting = revisions.c.until.is_(None) | ((revisions.c.until > after) & (revisions.c.until > revisions.c.since))
+    asked = select(revisions).where((revisions.c.since < upto) & lasting).order_by(revisions.c.number)
     with store.read() as transaction:
         return [_as_revision(row) for row in transaction.execute(asked)]
 

@@ -120,7 +120,8 @@ def note(
             transaction.execute(on.values(cursor=bindparam("to"), attempts=0, next_try=None), moved)
         if failed:
             at = update(hooks).where(hooks.c.subscription == bindparam("which"))
-            values: dict[str, Any] = {"attempts": bindparam("tries"), "next_try": bindparam("then"), "problem": bindparam("why")}
+            values: dict[str, Any] = {"attempts": bindparam("tries"), "next_try": bindparam("then")}
+            values["problem"] = bindparam("why")
             rows = [
                 {"which": number, "tries": one.attempts, "then": one.next_try, "why": one.problem}
                 for number, one in failed.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
@@ -64,11 +64,9 @@ def _api(site: Site, limits: WebLimits, metrics: Metrics, streams: Streams) -> F
         redirect_slashes=False,
     )
     api.state.site, api.state.limits, api.state.metrics, api.state.streams = site, limits, metrics, streams
-    api.include_router(operation.open_router)
-    private = APIRouter(prefix=BASE)
+    api.router.routes.extend(operation.open_router.routes)
     for module in (subscriptions, documents, notifications, accounts, operation, later):
-        private.include_router(module.router)
-    api.include_router(private)
+        api.router.routes.extend(module.router.routes)
     for kind in (Refusal, TocsinError, HTTPException, RequestValidationError):
         api.add_exception_handler(kind, _refused)
     check_rows(api)
@@ -78,7 +76,7 @@ def _api(site: Site, limits: WebLimits, metrics: Metrics, streams: Streams) -> F
 
 def check_rows(api: FastAPI) -> None:
     """Every route has its row in the table, and every row its route."""
-    found = {(method, template(route.path)) for route in _routes(api) for method in route.methods}
+    found = {(method, template(route.path)) for route in _routes(api) for method in route.methods or ()}
     found.add(("GET", "/openapi.json"))
     if found != set(ROWS):
         raise AssertionError(f"routes without a row, or rows without a route: {sorted(found ^ set(ROWS))}")
@@ -113,7 +111,9 @@ async def _refused(request: Request, error: Exception) -> Response:
         message = f"this path answers {', '.join(allowed)}"
         return Refusal(405, "method_not_allowed", message, headers={"Allow": ", ".join(allowed)}).response()
     if error.status_code == 404:
-        return Refusal(404, "not_found", f"there is nothing here: the calls are listed at /openapi.json ({BASE}/…)").response()
+        return Refusal(
+            404, "not_found", f"there is nothing here: the calls are listed at /openapi.json ({BASE}/…)"
+        ).response()
     return Refusal(error.status_code, "bad_request", "this call cannot be read").response()
 
 
@@ -132,6 +132,6 @@ def _openapi(api: FastAPI) -> dict[str, Any]:
         schemas = found.setdefault("components", {}).setdefault("schemas", {})
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
-        schemas.update(COMPONENTS)
+        schemas.update(COMPONENTS | subscriptions.SCHEMAS | accounts.SCHEMAS)
         api.openapi_schema = found
     return api.openapi_schema

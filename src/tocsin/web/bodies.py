@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from hashlib import blake2b
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -20,6 +22,8 @@ from tocsin.web.limits import WebLimits
 JSON_TYPES = frozenset({"application/json"})
 LINE_TYPES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 XML_TYPES = frozenset({"application/xml", "text/xml"})
+
+SPOOLED_BYTES, CHUNK_BYTES = 16 << 20, 1 << 20
 
 Line = tuple[int, bytes | None]
 """The number of a line, from 1, and its bytes without the line break; None if there are too many."""
@@ -79,10 +83,10 @@ async def chunks(request: Request, bytes_max: int, limits: WebLimits) -> AsyncIt
         raise Refusal(400, "disconnected", "the caller went away in the middle of the body") from None
 
 
-async def whole(request: Request, limits: WebLimits, bytes_max: int | None = None) -> bytes:
+async def whole(source: AsyncIterator[bytes]) -> bytes:
     """A body that is one thing."""
     found = bytearray()
-    async for chunk in chunks(request, bytes_max or limits.body_bytes_max, limits):
+    async for chunk in source:
         found += chunk
     return bytes(found)
 
@@ -90,7 +94,7 @@ async def whole(request: Request, limits: WebLimits, bytes_max: int | None = Non
 async def json_object(request: Request, limits: WebLimits) -> dict[str, Any]:
     """A body that is one JSON object: strict, without duplicate keys."""
     content_type(request, JSON_TYPES)
-    return as_object(await whole(request, limits), limits)
+    return as_object(await whole(chunks(request, limits.body_bytes_max, limits)), limits)
 
 
 def as_object(raw: bytes, limits: WebLimits) -> dict[str, Any]:
@@ -121,10 +125,10 @@ def found_text_is_whole(value: Any, depth: int = 0) -> None:
             found_text_is_whole(inner, depth + 1)
 
 
-async def lines(request: Request, line_bytes_max: int, limits: WebLimits) -> AsyncIterator[Line]:
+async def lines(source: AsyncIterator[bytes], line_bytes_max: int, limits: WebLimits) -> AsyncIterator[Line]:
     """The lines of a body, those without anything but space left out."""
     number, held, size = 1, bytearray(), 0
-    async for chunk in chunks(request, limits.bulk_bytes_max, limits):
+    async for chunk in source:
         parts = chunk.split(b"\n")
         for at, part in enumerate(parts):
             size += len(part)
@@ -150,12 +154,12 @@ def _line(number: int, held: bytearray, size: int, bytes_max: int) -> list[Line]
 
 
 async def batches(
-    request: Request, line_bytes_max: int, count_max: int, limits: WebLimits
+    source: AsyncIterator[bytes], line_bytes_max: int, count_max: int, limits: WebLimits
 ) -> AsyncIterator[list[Line]]:
     """The lines, as many at a time as are stored together."""
     batch: list[Line] = []
     size = 0
-    async for line in lines(request, line_bytes_max, limits):
+    async for line in lines(source, line_bytes_max, limits):
         batch.append(line)
         size += len(line[1] or b"")
         if len(batch) >= count_max or size >= limits.chunk_bytes_max:
@@ -163,3 +167,31 @@ async def batches(
             batch, size = [], 0
     if batch:
         yield batch
+
+
+class Spool:
+    """A body that was read whole, to memory or to the disk, with its fingerprint; it can then be read again."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(max_size=SPOOLED_BYTES)  # noqa: SIM115 - close() is ours
+        self._digest = blake2b(digest_size=32)
+
+    async def fill(self, source: AsyncIterator[bytes]) -> None:
+        """Takes everything."""
+        async for chunk in source:
+            self._file.write(chunk)
+            self._digest.update(chunk)
+
+    def fingerprint(self) -> bytes:
+        """Of what was taken."""
+        return self._digest.digest()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """What was taken, again."""
+        self._file.seek(0)
+        while chunk := self._file.read(CHUNK_BYTES):
+            yield chunk
+
+    def close(self) -> None:
+        """Lets go of it."""
+        self._file.close()

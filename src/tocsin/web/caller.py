@@ -9,7 +9,6 @@ from fastapi import Depends, Query, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
-from tocsin.intake import shown
 from tocsin.site import accounts
 from tocsin.site.accounts import Account, Role
 from tocsin.site.site import Site
@@ -77,6 +76,7 @@ async def admitted(
     if account.role not in row.roles:
         allowed = ", ".join(sorted(row.roles))
         raise Refusal(403, "forbidden", f"the role {account.role} may not do this: it is for {allowed}")
+    site.take(account, "calls")
     return Caller(account, account, credentials.credentials)
 
 
@@ -93,8 +93,6 @@ async def acting(
     if caller.account.role is not Role.ADMIN:
         raise Refusal(403, "forbidden", "only an administrator may name an account")
     owner = await run_in_threadpool(accounts.find, site_of(request).store, account)
-    if owner is None:
-        raise Refusal(404, "not_found", f"there is no account {shown(account)}")
     return Caller(caller.account, owner, caller.token)
 
 

@@ -7,9 +7,10 @@ from starlette.responses import Response
 
 from tocsin.web.answers import not_yet
 from tocsin.web.caller import Admitted
+from tocsin.web.routes import BASE
 from tocsin.web.schemas import ERROR, NOT_YET
 
-router = APIRouter(tags=["not built yet"], responses=ERROR)
+router = APIRouter(prefix=BASE, tags=["not built yet"], responses=ERROR)
 
 
 @router.get("/search", summary="One-time query over the stored documents", responses=NOT_YET, status_code=501)

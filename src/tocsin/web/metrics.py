@@ -80,7 +80,9 @@ class Metrics:
         self.seconds = Histogram("tocsin_http_request_seconds", "How long calls took, streams left out.")
         self.streams = Counter("tocsin_http_streams_total", "Streams of notifications that were opened.")
         self.streamed = Counter("tocsin_http_streamed_total", "Notifications that went out by streams.")
-        self.documents = Counter("tocsin_documents_offered_total", "Documents that were offered, by what became of them.")
+        self.documents = Counter(
+            "tocsin_documents_offered_total", "Documents that were offered, by what became of them."
+        )
 
     def text(self, gauges: Mapping[str, tuple[str, str, float]]) -> str:
         """Everything; `gauges` are (kind, help, value) by name, as the site tells them."""

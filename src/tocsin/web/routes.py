@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tocsin.site.accounts import Role
+from tocsin.site.accounts import RIGHTS, Right, Role
 
 BASE = "/api/v1"
 
@@ -27,10 +27,12 @@ class Reach(StrEnum):
     """The whole site's: for the administrator only."""
 
 
+def _may(right: Right) -> frozenset[Role]:
+    return frozenset(role for role in Role if right in RIGHTS[role])
+
+
 ANYBODY = frozenset(Role)
-PUBLISHERS = frozenset({Role.ADMIN, Role.PUBLISHER})
-SUBSCRIBERS = frozenset({Role.ADMIN, Role.SUBSCRIBER})
-ADMINISTRATORS = frozenset({Role.ADMIN})
+PUBLISHERS, SUBSCRIBERS, ADMINISTRATORS = _may(Right.PUBLISH), _may(Right.SUBSCRIBE), _may(Right.ADMINISTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,6 @@ TABLE: tuple[Row, ...] = (
     _site("GET", "/journal"),
     _site("GET", "/slow"),
     _site("GET", "/rejected"),
-    _site("GET", "/audit"),
-    _site("POST", "/audit"),
 )
 
 ROWS = {(row.method, row.path): row for row in TABLE}

@@ -11,8 +11,8 @@ Schema = dict[str, Any]
 Responses = dict[int | str, dict[str, Any]]
 
 
-def _object(required: list[str], more: bool = False, **properties: Any) -> Schema:
-    return {"type": "object", "required": required, "properties": properties, "additionalProperties": more}
+def _object(required: list[str], **properties: Schema) -> Schema:
+    return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
 
 
 def _array(items: Schema, **more: Any) -> Schema:
@@ -28,7 +28,15 @@ TEXT: Schema = {"type": "string"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 TIME: Schema = {"type": "string", "format": "date-time"}
 MAYBE_TIME: Schema = {"type": ["string", "null"], "format": "date-time"}
-CURSOR: Schema = {"type": "string", "pattern": "^[0-9]{1,19}$"}
+CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
+
+_TOLD: dict[str, Schema] = {
+    "subscription": TEXT,
+    "document": TEXT,
+    "version": {"type": "integer"},
+    "score": {"type": "number", "minimum": 0, "maximum": 1},
+    "evidence": {"description": "Why it matched."},
+}
 
 COMPONENTS: dict[str, Schema] = {
     "Error": _object(
@@ -66,16 +74,17 @@ COMPONENTS: dict[str, Schema] = {
     ),
     "Reason": _object(["code", "message"], code=TEXT, message=TEXT, position=COUNT),
     "Notification": _object(
-        ["cursor", "subscription", "document", "version", "score", "evidence"],
-        more=True,
+        ["cursor", "subscription", "document", "version", "score", "evidence"], cursor=CURSOR, **_TOLD
+    ),
+    "Digest": _object(
+        ["cursor", "subscription", "digest"],
         cursor=CURSOR,
         subscription=TEXT,
-        document=TEXT,
-        version={"type": "integer"},
-        score={"type": "number", "minimum": 0, "maximum": 1},
-        evidence={},
+        digest=_array(_object(sorted(_TOLD), **_TOLD)),
     ),
-    "Notifications": _object(["items", "next"], items=_array(ref("Notification")), next=CURSOR),
+    "Notifications": _object(
+        ["items", "next"], items=_array({"anyOf": [ref("Notification"), ref("Digest")]}), next=CURSOR
+    ),
 }
 
 
@@ -90,9 +99,28 @@ def bodies(content: dict[str, Schema], description: str = "") -> dict[str, Any]:
     return {"requestBody": {"required": True, "description": description, "content": found}}
 
 
+def key_parameter() -> dict[str, Any]:
+    """`openapi_extra` of a route that may be repeated under a key."""
+    about = "The same call again under this key gets the answer of the first, and is done once."
+    schema = {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"}
+    return {
+        "parameters": [
+            {"name": "Idempotency-Key", "in": "header", "required": False, "description": about, "schema": schema}
+        ]
+    }
+
+
 def answer(schema: Schema, description: str, kind: str = "application/json") -> dict[str, Any]:
     """One answer of a route."""
     return {"description": description, "content": {kind: {"schema": schema}}}
+
+
+def answers(first: dict[int, dict[str, Any]], *others: Responses) -> Responses:
+    """The answers of a route."""
+    found: Responses = dict(first.items())
+    for other in others:
+        found |= other
+    return found
 
 
 def _errors(**descriptions: str) -> Responses:

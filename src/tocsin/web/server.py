@@ -10,11 +10,10 @@ import asyncio
 import errno
 import logging
 import socket
-from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from tocsin.errors import SettingError
 from tocsin.web.limits import LIMITS, WebLimits
@@ -102,7 +101,8 @@ def _bounded(limits: WebLimits) -> type[asyncio.Protocol]:
                 self._watch()  # the next call on this connection has begun
 
         def _is_between(self) -> bool:
-            return self.cycle is None or bool(self.cycle.response_complete)
+            cycle: RequestResponseCycle | None = self.cycle
+            return cycle is None or bool(cycle.response_complete)
 
         def _watch(self) -> None:
             self._deadline = self.loop.call_later(limits.header_seconds_max, self._give_up)
@@ -128,8 +128,3 @@ def _bounded(limits: WebLimits) -> type[asyncio.Protocol]:
             self.transport.close()
 
     return Bounded
-
-
-def serve(server: uvicorn.Server, listening: socket.socket, **signals: Any) -> None:
-    """Serves until the server is told to exit, or by SIGINT or SIGTERM."""
-    server.run(sockets=[listening])

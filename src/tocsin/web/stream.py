@@ -19,7 +19,7 @@ RETRY_MILLISECONDS = 1_000
 WAIT_SECONDS_MAX = 1.0  # then it looks again, even if nobody woke it
 HEARTBEAT = b": nothing new\n\n"
 
-Read = Callable[[int], Awaitable[Sequence[dict[str, Any]]]]
+Read = Callable[[str], Awaitable[Sequence[dict[str, Any]]]]
 """The next items after a cursor."""
 Wait = Callable[[float], Awaitable[None]]
 """Comes back when there may be more, or after so many seconds."""
@@ -61,7 +61,8 @@ def event(item: dict[str, Any]) -> bytes:
 
 async def events(
     streams: Streams,
-    after: int,
+    after: str,
+    *,
     read: Read,
     wait: Wait,
     is_welcome: Callable[[], Awaitable[bool]],
@@ -78,7 +79,7 @@ async def events(
             asked = now()
         items = await read(after)
         if items:
-            after = int(items[-1]["cursor"])
+            after = str(items[-1]["cursor"])
             yield b"".join(event(item) for item in items)
             spoke = now()
         elif now() - spoke >= heartbeat_seconds:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tocsin.match.engine import Engine
 from tocsin.match.index import IndexEngine
-from tocsin.match.nested.tables import Holding, InMemory, Tables
+from tocsin.match.nested.tables import InMemory, Tables, holdings_of
 from tocsin.match.nested.translate import Contains, Node, Value, build, keys_of
 from tocsin.model import Document
 from tocsin.query.ast import In, Query, atoms
@@ -203,7 +203,7 @@ class NestedSubscriptions:
     def _watch(self, field: str) -> None:
         self.tables.watch(field)
         for position, document in self.tables.documents():
-            self.tables.hold(position, _holdings(document, [field]))
+            self.tables.hold(position, holdings_of(document, [field]))
 
     def _fill(self, nodes: list[Node]) -> None:
         """Puts the values of the stored documents into the new sets, innermost first."""
@@ -253,6 +253,7 @@ class NestedSubscriptions:
 
     def match(self, documents: Sequence[tuple[int, Document]]) -> list[Told]:
         """What is told when these documents arrive one after the other, with their positions in the log."""
+        self.tables.expect(documents)
         matched = self._engine.match([document for _, document in documents], self.knowledge)
         steps = zip(documents, matched, strict=True)
         return [told for (position, document), hits in steps for told in self.arrive(position, document, hits)]
@@ -270,7 +271,7 @@ class NestedSubscriptions:
         if old is not None:
             self._take_out(old, before)
         tables.arrive(position, document)
-        holdings = _holdings(document, tables.fields())
+        holdings = holdings_of(document, tables.fields())
         tables.hold(position, holdings)
         alone, at_most = self._hit_nodes(hits)
         pending: Pending = {}
@@ -361,7 +362,7 @@ class NestedSubscriptions:
     def _take_out(self, position: int, before: Before) -> None:
         """The document's values leave the sets, and so do those of documents that matched only through them."""
         tables = self.tables
-        tables.release(position, _holdings(tables.document(position), tables.fields()))
+        tables.release(position)
         pending: Pending = {}
         self._withdraw(position, tables.supported(position), pending, before)
         while pending:
@@ -404,10 +405,6 @@ class NestedSubscriptions:
 
 def _ask(pending: Pending, node: Node, position: int) -> None:
     pending.setdefault(node.depth, {}).setdefault(node, {})[position] = None
-
-
-def _holdings(document: Document, fields: Iterable[str]) -> list[Holding]:
-    return list(dict.fromkeys((field, value) for field in fields for value in keys_of(document, field)))
 
 
 class _Values(AbstractSet[Value]):

@@ -11,14 +11,19 @@ A position is a document's place in the one log of the collection; each version 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from tocsin.match.nested.translate import Value
+from tocsin.match.nested.translate import Value, keys_of
 from tocsin.model import Document
 
 Holding = tuple[str, Value]
 """A field and a value that a document holds in it."""
+
+
+def holdings_of(document: Document, fields: Iterable[str]) -> list[Holding]:
+    """What the document holds in these fields, each once."""
+    return list(dict.fromkeys((field, value) for field in fields for value in keys_of(document, field)))
 
 
 class Tables(Protocol):
@@ -27,6 +32,9 @@ class Tables(Protocol):
     @property
     def last(self) -> int:
         """The position of the last document that arrived; what comes again is known by this."""
+
+    def expect(self, documents: Sequence[tuple[int, Document]]) -> None:
+        """These are about to arrive; what is known of their values may be fetched at once."""
 
     def set_of(self, query: str, source: str) -> tuple[int, bool]:
         """The number of a set by the text of its query and the field it collects; was it made just now?"""
@@ -70,8 +78,8 @@ class Tables(Protocol):
     def hold(self, position: int, holdings: Collection[Holding]) -> None:
         """The document holds these."""
 
-    def release(self, position: int, holdings: Collection[Holding]) -> None:
-        """The document is not current any more."""
+    def release(self, position: int) -> None:
+        """The document is not current any more, and holds nothing."""
 
     def holders(self, field: str, value: Value) -> Iterable[int]:
         """The current documents that hold the value."""
@@ -113,6 +121,9 @@ class InMemory:
         self._current: dict[str, int] = {}
         self._documents: dict[int, Document] = {}
         self._told: dict[int, set[int]] = {}
+
+    def expect(self, documents: Sequence[tuple[int, Document]]) -> None:
+        """Everything is at hand."""
 
     def set_of(self, query: str, source: str) -> tuple[int, bool]:
         """A number, and whether it is a new one."""
@@ -198,9 +209,9 @@ class InMemory:
         for holding in holdings:
             self._holders.setdefault(holding, {})[position] = None
 
-    def release(self, position: int, holdings: Collection[Holding]) -> None:
+    def release(self, position: int) -> None:
         """Undo hold()."""
-        for holding in holdings:
+        for holding in holdings_of(self._documents[position], self._fields):
             holders = self._holders.get(holding)
             if holders is not None:
                 holders.pop(position, None)
@@ -281,7 +292,7 @@ class InMemory:
         self._fields = dict.fromkeys(field for (field,) in rows["fields"])
         for field, value, position in rows["holding"]:
             self.hold(position, [(field, value)])
-        self._current = dict(rows["current"])  # type: ignore[arg-type]  # rows of two
+        self._current = dict(rows["current"])
         self._documents = {position: documents[position] for position in sorted(self._current.values())}
         for number, position in rows["told"]:
             self.tell(number, position)

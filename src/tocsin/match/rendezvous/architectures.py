@@ -22,7 +22,6 @@ from tocsin.query.normal import Frequency, Key, anchors
 from tocsin.query.semantics import Knowledge
 from tocsin.text import Analysis
 
-
 ID_BYTES = 8
 """A document's id in a list that is passed on."""
 
@@ -217,7 +216,7 @@ def _refine(
     candidates: dict[str, DocumentSide],
     lists: dict[Key, list[DocumentSide]],
 ) -> tuple[int, int]:
-    """Nodes and bytes until a query knows its new documents; for conjunctions the candidates are thinned out on the way."""
+    """Nodes and bytes until a query knows its new documents; a conjunction thins out the candidates on the way."""
     clauses = registered.clauses
     if len(clauses) != 1 or not clauses[0].exact or clauses[0].forbidden:
         sizes = (len(encode(Notice(Join.SEND_DOCUMENT, id, 1, (), each.packed))) for id, each in candidates.items())

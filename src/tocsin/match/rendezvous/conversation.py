@@ -45,7 +45,7 @@ class DocumentSide:
         self.matches: list[str] = []
         """Queries that came here whole and match: their owners are told from here."""
         self._knowledge = knowledge
-        self._filter_bits = filter_bits
+        self.filter_bits = filter_bits
         self._packed: PackedDocument | None = None
         self._filter: BloomFilter | None = None
 
@@ -60,7 +60,7 @@ class DocumentSide:
     def filter(self) -> BloomFilter:
         """The filter of the document's words, made once."""
         if self._filter is None:
-            self._filter = BloomFilter.of(map(filter_word, sorted(self.held)), self._filter_bits)
+            self._filter = BloomFilter.of(map(filter_word, sorted(self.held)), self.filter_bits)
         return self._filter
 
     def open(self, join: Join, words: Iterable[Key] = ()) -> Notice:
@@ -174,6 +174,10 @@ class Outcome:
     def bytes(self, header_bytes: int = HEADER_BYTES) -> int:
         """Join and headers, without the notice."""
         return self.join_bytes + header_bytes * self.messages
+
+    def total_bytes(self, header_bytes: int = HEADER_BYTES) -> int:
+        """With the notice."""
+        return self.notice_bytes + self.bytes(header_bytes) + header_bytes
 
 
 def converse(document: DocumentSide, queries: QuerySide, join: Join, words: Iterable[Key] = ()) -> Outcome:

@@ -17,7 +17,7 @@ only with β ≈ 10. `scaling_bytes` takes β, and reports should give both numb
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 
 import numpy as np
@@ -34,8 +34,10 @@ Share = Callable[[Key], float]
 
 MISSING_MAX = 3
 """Queries with more absent words than this survive no filter worth sending (§IV-B ignores even Q2)."""
-FITTED_OVERLAP = 0.6
-"""κ: measured on the workloads of tests/paper/test_smartseer_rendezvous.py; 1 would be queries that share nothing."""
+FITTED_OVERLAP = 0.3
+"""κ: how many different words surviving queries have, where 1 means words drawn evenly. Of 0.3, 0.6 and 1.0, on Zipf
+workloads with documents of 200 and 2,000 words and queries of 2, 5 and 8 words, 0.3 chose the cheapest join most often:
+97, 95 and 95 % of 588 pairs."""
 _ENTRY_BYTES = 4  # msgpack: an array and three strings
 _WORD_BYTES = 1  # msgpack: a short string's length
 _FRAME_BYTES = 5  # msgpack: kind, counts
@@ -49,11 +51,13 @@ class DocumentFacts:
     """d: different words."""
     packed_bytes: int
     """What the document takes when compressed."""
+    filter_bits: int = CITESEER_BITS
+    """f(d): the size of its filter."""
 
     @classmethod
     def of(cls, side: DocumentSide) -> DocumentFacts:
         """Counts a document."""
-        return cls(len(set(map(filter_word, side.held))), len(side.packed.data))
+        return cls(len(set(map(filter_word, side.held))), len(side.packed.data), side.filter_bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class QueryFacts:
     """W̄: mean length of such a word."""
     words_per_query: float = 0.0
     """ν: such words in a query."""
+    present: float = 0.0
+    """The share of the q words that a document is expected to hold."""
     missing: tuple[float, ...] = (0.0,) * (MISSING_MAX + 1)
     """γi: the share of the queries that is expected to have exactly i of its words absent."""
 
@@ -89,19 +95,13 @@ class QueryFacts:
         count = len(queries)
         whole = sum(_whole_bytes(each) for each in queries)
         length = sum(len(key.word.encode()) for key in asked) / max(1, len(asked))
-        shares = tuple((missing / count).tolist())
-        return cls(count, whole, len(asked), length, places / count, shares)
+        present = sum(map(share, asked)) / max(1, len(asked))
+        return cls(count, whole, len(asked), length, places / count, present, tuple((missing / count).tolist()))
 
     def scaled(self, factor: float) -> QueryFacts:
         """As if the notice named so many times the words."""
-        return QueryFacts(
-            self.queries * factor,
-            self.query_bytes * factor,
-            self.words * factor,
-            self.word_bytes,
-            self.words_per_query,
-            self.missing,
-        )
+        queries, size, words = self.queries * factor, self.query_bytes * factor, self.words * factor
+        return replace(self, queries=queries, query_bytes=size, words=words)
 
 
 def _whole_bytes(registered: Registered) -> int:
@@ -128,29 +128,35 @@ def survivors(missing: Sequence[float], rate: float) -> float:
 class CostModel:
     """Bytes of each join for a document and the queries of one node."""
 
-    filter_bits: int = CITESEER_BITS
     header_bytes: int = HEADER_BYTES
     overlap: float = FITTED_OVERLAP
 
-    def costs(self, document: DocumentFacts, queries: QueryFacts) -> dict[Join, float]:
-        """The expected bytes of every join, notice excluded."""
-        filter = (self.filter_bits + 7) // 8 + _FRAME_BYTES
-        rate = false_rate(self.filter_bits, document.words)
+    def costs(self, document: DocumentFacts, queries: QueryFacts, notice_bytes: int = 0) -> dict[Join, float]:
+        """The expected bytes of every join; `notice_bytes` are the words of the notice, which Send Document spares."""
+        filter = (document.filter_bits + 7) // 8 + _FRAME_BYTES
+        rate = false_rate(document.filter_bits, document.words)
         left = queries.queries * survivors(queries.missing, rate)
-        asked = self._words_of(left, queries)
+        asked = self._words_of(left, rate, queries)
         some = 1 - exp(-left) if left < 50 else 1.0  # whether anything survives, so that there is anything to say
         whole = queries.query_bytes * left / queries.queries if queries.queries else 0.0
-        return {
+        join = {
             Join.SEND_QUERY: queries.query_bytes + self.header_bytes if queries.queries else 0.0,
-            Join.SEND_DOCUMENT: float(document.packed_bytes + _FRAME_BYTES),
             Join.DIALOGUE: self._dialogue(queries.words, queries),
             Join.BLOOM_QUERY: filter + whole + some * self.header_bytes,
             Join.BLOOM_DIALOGUE: filter + some * self._dialogue(asked / some if some else 0.0, queries),
         }
+        whole_document = {Join.SEND_DOCUMENT: float(document.packed_bytes + _FRAME_BYTES)}
+        return whole_document | {name: notice_bytes + size for name, size in join.items()}
 
-    def cheapest(self, document: DocumentFacts, queries: QueryFacts, among: Iterable[Join] = tuple(Join)) -> Join:
+    def cheapest(
+        self,
+        document: DocumentFacts,
+        queries: QueryFacts,
+        notice_bytes: int = 0,
+        among: Iterable[Join] = tuple(Join),
+    ) -> Join:
         """The join of the fewest expected bytes."""
-        costs = self.costs(document, queries)
+        costs = self.costs(document, queries, notice_bytes)
         return min(among, key=lambda join: costs[join])
 
     def _dialogue(self, words: float, queries: QueryFacts) -> float:
@@ -159,11 +165,12 @@ class CostModel:
             return 0.0
         return words * (queries.word_bytes + _WORD_BYTES + 1 / 8) + _FRAME_BYTES + 2 * self.header_bytes
 
-    def _words_of(self, left: float, queries: QueryFacts) -> float:
-        """Different words of the queries that a filter left: they share some, the more of them there are."""
-        if not queries.words:
+    def _words_of(self, left: float, rate: float, queries: QueryFacts) -> float:
+        """Different words of the queries that a filter left, γ·q + ε·q: words that pass it, shared by many queries."""
+        passing = queries.words * (queries.present + (1 - queries.present) * rate)
+        if not passing:
             return 0.0
-        return queries.words * (1 - exp(-self.overlap * queries.words_per_query * left / queries.words))
+        return passing * (1 - exp(-self.overlap * queries.words_per_query * left / passing))
 
 
 # --- §III-C: how Send Query grows ------------------------------------------------------------------------------------

@@ -1,0 +1,283 @@
+"""XML to events: the only place where markup is read.
+
+libxml2 (through lxml) says what is XML, and a document becomes a tape of events as YFilter takes them (XML filtering
+paper §5: StartOfElement, EndOfElement, Text). Nothing is fetched and nothing is expanded: a DOCTYPE may name an
+external DTD, which is not loaded, and a reference to an entity that nobody declared is refused. Depth and sizes are
+bounded by `MarkupLimits`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from lxml import etree
+
+from tocsin import markup_kernels as kernels
+from tocsin.errors import DocumentError
+from tocsin.markup.document import Markup
+from tocsin.markup.encodings import check_prolog, to_utf8
+from tocsin.markup_kernels import COMMENT, END
+from tocsin.settings import DEFAULTS, MarkupLimits
+
+IntArray = npt.NDArray[np.int32]
+
+LIMITS = DEFAULTS.markup
+
+
+def read_markup(source: bytes | str, limits: MarkupLimits = LIMITS) -> Markup:
+    """The events of a document, or a DocumentError with line and reason.
+
+    libxml2 judges, without building anything; what it accepts is scanned by a kernel. The rare document that the
+    kernel is not made for is read by events.
+    """
+    data = to_utf8(source, limits)
+    check_prolog(data)
+    parser = _parser(_Judge())
+    try:
+        etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        if "Excessive depth" in str(error.msg):
+            return _by_events(data, limits)  # which stops earlier, and says so
+        refuse(str(error.msg), error.lineno or 1)
+    _check_log(parser)
+    return _scanned(data, limits) or _by_events(data, limits)
+
+
+class _Judge:
+    """Takes no events: only libxml2's verdict is asked for."""
+
+    def close(self) -> None:
+        pass
+
+
+# --- reading by scan -------------------------------------------------------------------------------------------------
+
+_NAMES_MAX, _SCOPES_MAX, _DEPTH_MAX = 4_096, 1_024, 2_100  # libxml2 stops at a depth of 2,048
+_XML = "http://www.w3.org/XML/1998/namespace"
+_REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#([0-9]+)|(lt|gt|amp|quot|apos));")
+_PREDEFINED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+_BLANKS = str.maketrans("\t\n\r", "   ")
+
+
+def _scanned(data: bytes, limits: MarkupLimits) -> Markup | None:
+    # '<a>' is an event, '<a>x' has a piece, ' a=""' is an attribute; memory never written costs nothing
+    size = len(data)
+    found = kernels.Scan(
+        tape=np.empty(size // 2 + 2, np.int32),
+        marks=np.empty(size // 2 + 2, np.int32),
+        piece=np.empty((size // 3 + 2, 3), np.int32),
+        attribute=np.empty((size // 5 + 2, 4), np.int32),
+        name=np.empty((_NAMES_MAX, 3), np.int32),
+        table=np.full(4 * _NAMES_MAX, -1, np.int32),
+        scope=np.zeros(_SCOPES_MAX, np.int32),
+        declared=np.empty((_SCOPES_MAX, 5), np.int32),
+        stack=np.zeros(_DEPTH_MAX, np.int32),
+        counts=np.zeros(kernels.COUNTS, np.int64),
+    )
+    found.counts[kernels.SCOPES] = 1
+    if kernels.scan(np.frombuffer(data, np.uint8), *found) != kernels.DONE:
+        return None
+    if not _within(found, limits):
+        return None
+    events, pieces, attributes, names = found.counts[:4].tolist()
+    element_names, attribute_names = _resolve(data, found, names)
+    piece, attribute = found.piece[:pieces], found.attribute[:attributes]
+    return Markup(
+        found.tape[:events],
+        found.marks[:events],
+        element_names,
+        attribute[:, 0],
+        attribute[:, 1],
+        attribute_names,
+        lambda: _decode(data, piece, attribute),
+    )
+
+
+def _within(found: kernels.Scan, limits: MarkupLimits) -> bool:
+    """Are depth and attributes within the limits? If one may not be, reading by events finds out and says where."""
+    counts = found.counts.tolist()
+    return bool(
+        counts[kernels.DEEPEST] <= limits.markup_depth_max
+        and counts[kernels.LONGEST] <= limits.markup_attribute_characters_max
+        and counts[kernels.MOST] <= limits.markup_element_attributes_max
+    )
+
+
+def _resolve(data: bytes, found: kernels.Scan, count: int) -> tuple[list[str], list[str]]:
+    """Each name as an element's and as an attribute's: the default namespace is for elements only."""
+    scopes: list[dict[str, str]] = [{"": "", "xml": _XML}]
+    scopes += [{} for _ in range(int(found.counts[kernels.SCOPES]) - 1)]
+    declared = found.declared[: found.counts[kernels.DECLARED]].tolist()
+    for scope, start, end, value, value_end in declared:
+        if not scopes[scope]:
+            scopes[scope].update(scopes[found.scope[scope]])
+        prefix = data[start:end].decode().partition(":")[2]
+        scopes[scope][prefix] = _unescape(data[value:value_end].decode().translate(_BLANKS))
+    elements, attributes = [], []
+    for start, end, scope in found.name[:count].tolist():
+        prefix, colon, local = data[start:end].decode().rpartition(":")
+        uri = scopes[scope].get(prefix, "")
+        elements.append(f"{{{uri}}}{local}" if uri else local)
+        attributes.append(f"{{{uri}}}{local}" if uri and colon else local)
+    return elements, attributes
+
+
+def _decode(data: bytes, piece: IntArray, attribute: IntArray) -> tuple[list[str], list[str]]:
+    """Texts and values as XML says: line ends, references, and blanks in attributes."""
+    pieces = []
+    for start, end, cdata in piece.tolist():
+        text = data[start:end].decode()
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        pieces.append(text if cdata or "&" not in text else _unescape(text))
+    values = []
+    for start, end in attribute[:, 2:].tolist():
+        text = data[start:end].decode().replace("\r\n", "\n").translate(_BLANKS)
+        values.append(_unescape(text) if "&" in text else text)
+    return pieces, values
+
+
+def _unescape(text: str) -> str:
+    def character(found: re.Match[str]) -> str:
+        if found[3]:
+            return _PREDEFINED[found[3]]
+        return chr(int(found[1], 16) if found[1] else int(found[2]))
+
+    return _REFERENCE.sub(character, text)
+
+
+# --- reading by events -----------------------------------------------------------------------------------------------
+
+
+def _by_events(data: bytes, limits: MarkupLimits) -> Markup:
+    """The definition that the scan is tested against: libxml2's own events, one Python call each."""
+    target = _Tape(limits)
+    parser = _parser(target, predefined=True)
+    try:
+        etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        refuse(str(error.msg), error.lineno or 1)
+    except _TooMuch as error:
+        raise DocumentError(f"line {_line_of_element(data, error.element)}: {error.reason}") from None
+    _check_log(parser)
+    return target.markup()
+
+
+def _parser(target: object, predefined: bool = False) -> etree.XMLParser:
+    """libxml2 with nothing switched on; `huge_tree` only moves its depth limit above ours.
+
+    Values of attributes are right only if the predefined entities are resolved; there are no others by then.
+    """
+    resolve: Any = "internal" if predefined else False
+    return etree.XMLParser(
+        target=target, encoding="utf-8", resolve_entities=resolve, no_network=True, load_dtd=False, huge_tree=True
+    )
+
+
+def refuse(reason: str, line: int) -> NoReturn:
+    """Raises DocumentError with what libxml2 said."""
+    reason = re.sub(r",? line \d+, column \d+.*", "", reason, flags=re.DOTALL).replace("\n", " ").strip()
+    raise DocumentError(f"line {line}: the XML is not well-formed: {reason}")
+
+
+def _check_log(parser: etree.XMLParser) -> None:
+    """What libxml2 passes over when no tree is built: undeclared prefixes and entities."""
+    for entry in parser.error_log:
+        if entry.type == etree.ErrorTypes.WAR_UNDECLARED_ENTITY:
+            raise DocumentError(f"line {entry.line}: {entry.message}: entities are not expanded, write the character")
+        if entry.level >= etree.ErrorLevels.ERROR:
+            refuse(entry.message, entry.line)
+
+
+class _TooMuch(Exception):
+    """A limit is passed at the element of this number."""
+
+    def __init__(self, reason: str, element: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.element = element
+
+
+class _Tape:
+    """Takes libxml2's events. `data` is the list's own method: texts pass without a Python call."""
+
+    def __init__(self, limits: MarkupLimits) -> None:
+        self._tape: list[int] = []
+        self._marks: list[int] = []
+        self._names: dict[str, int] = {}
+        self._owners: list[tuple[int, int]] = []
+        self._attribute_names: dict[str, int] = {}
+        self._values: list[str] = []
+        self._pieces: list[str] = []
+        self.data = self._pieces.append
+        self._limits = limits
+        self._room = limits.markup_depth_max
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        if not self._room:
+            raise self._too_much(f"elements are nested deeper than {self._limits.markup_depth_max} levels")
+        self._room -= 1
+        if attributes:
+            self._check(attributes)
+            for attribute, value in attributes.items():
+                number = self._attribute_names.setdefault(attribute, len(self._attribute_names))
+                self._owners.append((len(self._tape), number))
+                self._values.append(value)
+        self._event(1 + self._names.setdefault(name, len(self._names)))
+
+    def _event(self, what: int) -> None:
+        self._tape.append(what)
+        self._marks.append(len(self._pieces))
+
+    def end(self, _name: str) -> None:
+        self._room += 1
+        self._event(END)
+
+    def comment(self, _text: str) -> None:
+        self._event(COMMENT)
+
+    def pi(self, _target: str, _data: str | None = None) -> None:
+        self._event(COMMENT)
+
+    def close(self) -> None:
+        pass
+
+    def markup(self) -> Markup:
+        """What has been taken."""
+        owners = np.array(self._owners, np.int32).reshape(-1, 2)
+        return Markup(
+            np.array(self._tape, np.int32),
+            np.array(self._marks, np.int32),
+            list(self._names),
+            owners[:, 0],
+            owners[:, 1],
+            list(self._attribute_names),
+            lambda: (self._pieces, self._values),
+        )
+
+    def _check(self, attributes: Mapping[str, str]) -> None:
+        most = self._limits.markup_attribute_characters_max
+        for name, value in attributes.items():
+            if len(value) > most:
+                raise self._too_much(f"the attribute {name!r} has {len(value):,} characters, at most {most:,} allowed")
+        if len(attributes) > self._limits.markup_element_attributes_max:
+            raise self._too_much(f"more than {self._limits.markup_element_attributes_max:,} attributes on one element")
+
+    def _too_much(self, reason: str) -> _TooMuch:
+        return _TooMuch(reason, sum(event > 0 for event in self._tape))
+
+
+def _line_of_element(data: bytes, element: int) -> int:
+    """Events carry no line; the few documents that are refused for one are read again up to that element."""
+    parser = etree.XMLPullParser(("start",), encoding="utf-8", resolve_entities=False, no_network=True, huge_tree=True)
+    with suppress(etree.XMLSyntaxError):
+        parser.feed(data)
+    for number, (_, found) in enumerate(parser.read_events()):
+        if number == element:
+            return int(found.sourceline or 1)
+    return 1

@@ -1,0 +1,318 @@
+"""The dispatcher: one thread, many calls at once, each subscription's items one after the other.
+
+A subscription is *ready* when it has something to deliver and is not waiting after a failure. Whatever is ready is
+worked on, each by one task: it reads the next items, calls the webhook, and notes what came of it. Notes are gathered
+and written together, so a thousand deliveries cost a handful of transactions; if the process dies before a note is
+written, the item is sent again, with the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from hashlib import blake2b
+from random import random
+from typing import Any
+
+from tocsin.site import reading
+from tocsin.site.bell import Bell
+from tocsin.site.delivery.caller import Answer, Caller
+from tocsin.site.delivery.retries import asked_to_wait, wait_seconds
+from tocsin.site.delivery.signature import headers
+from tocsin.site.moments import stamp
+from tocsin.site.settings import DeliverySettings
+from tocsin.store import Store, inbox, webhooks
+from tocsin.store.inbox import Item
+from tocsin.store.webhooks import Attempt, GivenUp, Hook
+
+log = logging.getLogger(__name__)
+
+ITEMS = 100  # that a task reads at once
+NOTE_SECONDS = 0.02  # notes are gathered this long
+LOOK_SECONDS = 1.0  # between looks, if no bell rings
+STOP_SECONDS_MAX = 5.0  # that calls under way may take when the site stops
+
+
+class Dispatcher:
+    """Delivers the outbox to webhooks, in a thread of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: DeliverySettings,
+        bell: Bell,
+        caller: Callable[[], Caller] | None = None,
+        chance: Callable[[], float] = random,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._bell = bell
+        self._make_caller = caller or (lambda: Caller(settings))
+        self._chance = chance
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self.delivered = 0
+        """Items that were taken since the start."""
+        self.failed = 0
+        """Attempts that failed since the start."""
+        self.failure: str | None = None
+
+    def start(self) -> None:
+        """Begins."""
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._keep_running, name="tocsin-delivery", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Lets calls under way end, notes what came of them, and stops."""
+        self._stopping.set()
+        self._bell.ring()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _keep_running(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                asyncio.run(_Shift(self).run())
+                self.failure = None
+            except Exception as error:  # the store is away: all that matters is in it, so a new shift finds its work
+                self.failure = f"{type(error).__name__}: {error}"
+                log.exception("delivery")
+                self._stopping.wait(1.0)
+
+
+class _Shift:
+    """The dispatcher's work from when it begins until it stops or the store fails."""
+
+    def __init__(self, owner: Dispatcher) -> None:
+        self._owner = owner
+        self._store, self._settings = owner._store, owner._settings
+        self._site_id = ""
+        self._caller: Caller = owner._make_caller()
+        self._ready: deque[int] = deque()
+        self._queued: set[int] = set()
+        self._again: set[int] = set()
+        """Got something new while they were worked on."""
+        self._busy: dict[int, asyncio.Task[None]] = {}
+        self._later: list[tuple[float, int]] = []
+        self._waiting: set[int] = set()
+        """After a failure: what they get meanwhile does not make them ready."""
+        self._resending: set[int] = set()
+        self._delivered: dict[int, int] = {}
+        self._failed: dict[int, Attempt] = {}
+        self._given_up: list[GivenUp] = []
+        self._noted = asyncio.Event()
+        self._moved = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until the dispatcher stops."""
+        helpers = []
+        try:
+            await self._begin()
+            helpers = [asyncio.create_task(one) for one in (self._watch(), self._note(), self._resend())]
+            await self._work(helpers)
+        finally:
+            await self._end(helpers)
+
+    async def _begin(self) -> None:
+        """What was left to do when the last shift ended."""
+        self._site_id = await asyncio.to_thread(lambda: self._store.id)
+        self._seen = await asyncio.to_thread(inbox.last, self._store)
+        for subscription, next_try in await asyncio.to_thread(webhooks.waiting, self._store):
+            if next_try is None or next_try <= time.time():
+                self._make_ready(subscription)
+            else:
+                self._wait(subscription, next_try)
+
+    async def _end(self, helpers: list[asyncio.Task[None]]) -> None:
+        under_way = [*self._busy.values()]
+        if under_way:
+            await asyncio.wait(under_way, timeout=STOP_SECONDS_MAX)
+        for task in [*helpers, *under_way]:
+            task.cancel()
+        await asyncio.gather(*helpers, *under_way, return_exceptions=True)
+        await self._write_notes()
+        await self._caller.close()
+
+    # --- who is next ---------------------------------------------------------------------------
+
+    def _make_ready(self, subscription: int) -> None:
+        if subscription in self._busy:
+            self._again.add(subscription)
+        elif subscription not in self._queued and subscription not in self._waiting:
+            self._queued.add(subscription)
+            self._ready.append(subscription)
+            self._moved.set()
+
+    def _wait(self, subscription: int, until: float) -> None:
+        self._waiting.add(subscription)
+        heapq.heappush(self._later, (until, subscription))
+        self._moved.set()
+
+    async def _work(self, helpers: list[asyncio.Task[None]]) -> None:
+        while not self._owner._stopping.is_set():
+            self._moved.clear()
+            now = time.time()
+            while self._later and self._later[0][0] <= now:
+                _, subscription = heapq.heappop(self._later)
+                self._waiting.discard(subscription)
+                self._make_ready(subscription)
+            while self._ready and len(self._busy) < self._settings.delivery_connections_max:
+                subscription = self._ready.popleft()
+                self._queued.discard(subscription)
+                self._busy[subscription] = asyncio.create_task(self._deliver(subscription))
+            for helper in helpers:
+                if helper.done():
+                    helper.result()  # its failure is ours
+            wait = self._later[0][0] - time.time() if self._later else LOOK_SECONDS
+            await _set_within(self._moved, min(max(wait, 0.001), LOOK_SECONDS))
+
+    async def _watch(self) -> None:
+        """Makes ready whoever got something new."""
+        bell = self._owner._bell
+        rung = bell.count
+        while True:
+            last = await asyncio.to_thread(inbox.last, self._store)
+            if last > self._seen:
+                for subscription in await asyncio.to_thread(webhooks.told_since, self._store, self._seen, last):
+                    self._make_ready(subscription)
+                self._seen = last
+            await bell.wait_async(rung, LOOK_SECONDS)
+            rung = bell.count
+            if self._owner._stopping.is_set():
+                self._moved.set()
+
+    # --- delivering ----------------------------------------------------------------------------
+
+    async def _deliver(self, subscription: int) -> None:
+        try:
+            await self._deliver_all(subscription)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("delivery to one subscription")
+            self._wait(subscription, time.time() + LOOK_SECONDS)
+        finally:
+            del self._busy[subscription]
+            if subscription in self._again:
+                self._again.discard(subscription)
+                self._make_ready(subscription)
+            self._moved.set()
+
+    async def _deliver_all(self, subscription: int) -> None:
+        while not self._owner._stopping.is_set():
+            found = await asyncio.to_thread(webhooks.hook, self._store, subscription)
+            if found is None:
+                return
+            after = max(found.cursor, self._delivered.get(subscription, 0))
+            items = await asyncio.to_thread(_items, self._store, subscription, after)
+            attempts = found.attempts if after == found.cursor else 0
+            for item in items:
+                if self._owner._stopping.is_set() or not await self._try(found, item, attempts):
+                    return
+                attempts = 0
+            if len(items) < ITEMS:
+                return
+
+    async def _try(self, hook: Hook, item: Item, attempts: int) -> bool:
+        """Sends an item; True: it is done with, and the next one may go."""
+        answer = await self._send(hook, item)
+        if answer.is_taken:
+            self._owner.delivered += 1
+            self._delivered[hook.subscription] = item.cursor
+            self._noted.set()
+            return True
+        self._owner.failed += 1
+        attempts += 1
+        if attempts >= self._settings.delivery_attempts_max:
+            # Written before the next item is sent: whoever looks finds it delivered, or among the undelivered.
+            self._given_up.append(GivenUp(hook.subscription, hook.account, item.cursor, attempts, str(answer)))
+            self._delivered[hook.subscription] = item.cursor
+            await self._write_notes()
+            return True
+        wait = wait_seconds(attempts, self._settings, self._owner._chance)
+        wait = max(wait, asked_to_wait(answer.status or 0, answer.retry_after, self._settings))
+        next_try = time.time() + wait
+        self._failed[hook.subscription] = Attempt(attempts, next_try, str(answer))
+        await self._write_notes()
+        self._wait(hook.subscription, next_try)
+        return False
+
+    async def _send(self, hook: Hook, item: Item) -> Answer:
+        body = payload(item)
+        return await self._caller.call(
+            hook.url, headers(hook.secret, item_id(self._site_id, item), int(time.time()), body), body
+        )
+
+    async def _resend(self) -> None:
+        """What was given up, and is wanted again."""
+        while True:
+            for number, subscription, cursor in await asyncio.to_thread(webhooks.wanted_again, self._store):
+                await self._send_again(number, subscription, cursor)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _send_again(self, number: int, subscription: int, cursor: int) -> None:
+        hook = await asyncio.to_thread(webhooks.hook, self._store, subscription)
+        item = await asyncio.to_thread(inbox.item_at, self._store, cursor)
+        if hook is None or item is None:
+            problem: str | None = "the subscription has no webhook any more"
+        else:
+            answer = await self._send(hook, item)
+            problem = None if answer.is_taken else str(answer)
+            self._owner.delivered += answer.is_taken
+        await asyncio.to_thread(webhooks.resent, self._store, number, problem)
+
+    # --- notes ---------------------------------------------------------------------------------
+
+    async def _note(self) -> None:
+        while True:
+            await self._noted.wait()
+            self._noted.clear()
+            await asyncio.sleep(NOTE_SECONDS)
+            await self._write_notes()
+
+    async def _write_notes(self) -> None:
+        delivered, failed, given_up = dict(self._delivered), self._failed, self._given_up
+        if not (delivered or failed or given_up):
+            return
+        self._failed, self._given_up = {}, []
+        await asyncio.to_thread(webhooks.note, self._store, delivered=delivered, failed=failed, given_up=given_up)
+        for subscription, cursor in delivered.items():  # what was delivered meanwhile is still to be noted
+            if self._delivered.get(subscription) == cursor:
+                del self._delivered[subscription]
+
+
+def _items(store: Store, subscription: int, after: int) -> list[Item]:
+    return inbox.items(store, subscription=subscription, after=after, limit=ITEMS)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+def item_id(site_id: str, item: Item) -> str:
+    """The id of an item, the same however often it is sent: of what it tells, not of when."""
+    if item.digest is not None:
+        told: list[Any] = [site_id, "digest", item.digest]
+    else:
+        one = item.notifications[0]
+        told = [site_id, item.number, one.document, one.version]
+    digest = blake2b(json.dumps(told).encode(), digest_size=16).hexdigest()
+    return f"msg_{digest}"
+
+
+def payload(item: Item) -> bytes:
+    """The body of a call: the same bytes however often it is sent."""
+    told = {"type": "match" if item.digest is None else "digest", "timestamp": stamp(item.made)}
+    return json.dumps(told | {"data": reading.as_json(item)}, ensure_ascii=False, separators=(",", ":")).encode()
