@@ -1,4 +1,4 @@
-"""What does nesting cost? Ten thousand nested subscriptions on the eLife papers in date order, beside as many plain ones.
+"""What does nesting cost? Ten thousand nested subscriptions on the eLife papers by date, beside as many plain ones.
 
     python benchmarks/bench_nested.py [--subscriptions 10000] [--store]
 

@@ -170,6 +170,10 @@ def test_a_value_of_more_words_than_one_chunk_loses_none() -> None:
 def test_touched_keys_are_collected_in_order_and_cleared(marks: dict[int, int]) -> None:
     keys, masks, touched = masks_of(marks, 2**64 - 1)
     assert keys.tolist() == [0, *reference.collect_touched(marks)]
+    frequency, counted = np.full(128, 7, np.uint32), dict.fromkeys(range(128), 7)
+    kernels.count_marks(keys, masks, frequency)
+    reference.count_marks({0: 2**64 - 1, **marks}, counted)
+    assert frequency.tolist() == list(counted.values())
     masks = masks.copy()
     kernels.clear_marks(keys, masks, touched)
     reference.clear_marks(marks)

@@ -18,13 +18,14 @@ from tocsin.markup import read_markup, split_records
 from tocsin.match import path_kernels as kernels
 from tocsin.match import path_mask_kernels as mask_kernels
 from tocsin.match import path_reference as reference
+from tocsin.match.path_masks import Selector
 from tocsin.match.path_reference import TreeFilter
 from tocsin.match.path_runs import Found, Runner, read_tape
 from tocsin.match.paths import Automaton, CacheLimits, PathIndex, Selection
 from tocsin.match.snapshot import open_arrays, write_arrays
 from tocsin.query.xpath import holds_xpath, parse_xpath
 from tocsin.query.xpath.routes import clauses_of, linear_paths, plain_path
-from tocsin.sim.markup import NAMESPACES, QueryShape, Tangle, infer_type, queries
+from tocsin.sim.markup import NAMESPACES, NEWS_DTD, QueryShape, Tangle, documents, infer_type, queries, read_dtd
 
 LABELS = st.sampled_from(["a", "b", "*", "$", "@x", "text()"])
 PLAIN = QueryShape(distinct=False)
@@ -102,14 +103,35 @@ def test_both_kernels_find_the_paths_that_occur(paths, seed):
     document = read_markup(Tangle(seed).document())
     expected = reference.run_stack(paths, document)
     for limits in (CacheLimits(), TINY):
-        automaton, runner, total = Automaton(), Runner(limits), np.zeros(1, np.int32)
+        automaton, runner = Automaton(), Runner(limits)
         automaton.insert(paths, list(range(len(paths))))
         tape = read_tape(automaton.labels, document)
-        runner.run(automaton, tape, total, found := Found.empty(len(paths), 1))
+        runner.run(automaton, tape, found := Found.empty(len(paths), 1))
         assert np.flatnonzero(found.flags).tolist() == expected
         runner._cache.counts[kernels.RUN] += 1
-        runner._run_stack(automaton, tape, total, found := Found.empty(len(paths), 1))
+        runner._run_stack(automaton, tape, found := Found.empty(len(paths), 1))
         assert np.flatnonzero(found.flags).tolist() == expected
+
+
+@given(st.integers(0, 10**6))
+def test_the_mask_kernel_finds_the_elements_of_every_condition(seed):
+    tangle = Tangle(seed)
+    paths = [path for _, path in tangled(tangle, 15)]
+    document = read_markup(tangle.document())
+    for selection in Selection:
+        index = filled(paths, PathIndex, None, selection)
+        _, guards = index._flush(), index.guards
+        nodes = np.arange(guards.size, dtype=np.int32)
+        tests = np.stack([nodes, np.full_like(nodes, -1), np.full_like(nodes, -1)], axis=1)
+        flags = np.zeros(guards.size, np.uint8)
+        selector = Selector()
+        selector.select(guards, document, read_tape(index.labels, document), tests, nodes, nodes, flags)
+        for node in nodes.tolist():
+            row = int(selector._memo[node] & 0xFFFFFFFF) - 1
+            words = selector._pool[row] if row >= 0 else np.zeros(1, np.uint32)
+            found = set(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist())
+            assert found == reference.evaluate(guards, document, node)
+            assert bool(found) == bool(flags[node])
 
 
 # --- the index against the oracle ------------------------------------------------------------------------------------
@@ -148,7 +170,7 @@ def test_index_inline_postponed_oracle_and_lxml_agree_on_tangled_queries():
 def test_queries_come_and_go_in_any_order(seed, data):
     tangle = Tangle(seed)
     paths = [path for _, path in tangled(tangle, 12)]
-    documents = [read_markup(tangle.document()) for _ in range(2)]
+    read = [read_markup(tangle.document()) for _ in range(2)]
     index = PathIndex()
     alive: set[int] = set()
     for number in data.draw(st.lists(st.integers(0, 11), max_size=25)):
@@ -158,12 +180,12 @@ def test_queries_come_and_go_in_any_order(seed, data):
         else:
             index.add(number, paths[number])
             alive.add(number)
-    for document in documents:
+    for document in read:
         assert found_by(index, document) == sorted(number for number in alive if holds_xpath(paths[number], document))
     for number in sorted(alive):
         index.remove(number)
     assert index.states == 1
-    assert len(index) == len(index.guards) == len(index.guards.strings) == len(index.guards.places) == 0
+    assert len(index) == len(index.guards) == len(index.guards.strings) == 0
     assert not index._clauses
 
 
@@ -202,8 +224,8 @@ def test_the_same_value_predicate_is_evaluated_once():
     document = read_markup("<r>" + "<a x='w'><b>1</b></a>" * 20 + "</r>")
     index = filled(paths)
     assert found_by(index, document) == []
-    nodes = index.guards.graph.node[: index.guards.size]
-    held = nodes[(nodes[:, 0] == mask_kernels.HELD) & (nodes[:, 2] == mask_kernels.SAME)]
+    nodes = index.guards.graph[0][: index.guards.size]
+    held = nodes[(nodes[:, 0] == mask_kernels.ATTRIBUTE) & (nodes[:, 2] & 15 == mask_kernels.SAME)]
     assert len(held) == 1
     plain = filled([parse_xpath(f"//{'*/' * (n % 5)}a[@x = 'v']") for n in range(50)], TreeFilter, Selection.INLINE)
     plain.match(document)
@@ -260,6 +282,67 @@ def test_the_cache_grows_and_starts_again_without_changing_results():
     for document in documents * 2:
         expected = [number for number, path in enumerate(paths) if holds_xpath(path, document)]
         assert found_by(large, document) == found_by(small, document) == expected
+
+
+def test_what_was_learned_survives_additions_and_removals():
+    """A stream with steady additions keeps its speed: only the small automaton of new queries is learned again."""
+    news = read_dtd(NEWS_DTD)
+    paths = [parse_xpath(text) for text in queries(news, 2_400, 1, QueryShape(predicates=0.3))]
+    read = [read_markup(text) for text in documents(news, 12, 1)]
+    index = filled(paths[:2_000])
+    for document in read:
+        index.match(document)
+    first = index._parts[0].runner
+    learned, renewals = first.remembered, first.renewals
+    assert learned > 100
+    alive = dict(enumerate(paths[:2_000]))
+    for number in range(2_000, 2_100):
+        index.add(number, paths[number])
+        index.remove(number - 1_500)
+        alive[number] = paths[number]
+        del alive[number - 1_500]
+        document = read[number % len(read)]
+        expected = [one for one, path in sorted(alive.items()) if number % 20 == 0 and holds_xpath(path, document)]
+        found = found_by(index, document)
+        assert number % 20 or found == expected
+        assert (first.remembered, first.renewals) == (learned, renewals)
+    assert 1 < len(index._parts) <= 4
+    states = index.states
+    index.merge()
+    assert (len(index._parts), index.states, first.remembered) == (1, states, 0)
+    fresh = PathIndex()
+    for number, path in alive.items():
+        fresh.add(number, path)
+    assert fresh.states == states
+    assert fresh.automaton.states() == index.automaton.states()
+    assert all(found_by(index, one) == found_by(fresh, one) for one in read)
+
+
+def test_an_opened_index_is_changed_without_copying_it(tmp_path):
+    news = read_dtd(NEWS_DTD)
+    paths = [parse_xpath(text) for text in queries(news, 1_100, 1, QueryShape(predicates=0.5))]
+    arrays, about = filled(paths[:1_000]).to_arrays()
+    write_arrays(tmp_path / "paths", arrays, json.loads(json.dumps(about)))
+    file = open_arrays(tmp_path / "paths")
+    opened = PathIndex.from_arrays(file.arrays, file.about)
+    for number in range(1_000, 1_030):
+        opened.add(number, paths[number])
+        opened.remove(number - 500)
+    documents_read = [read_markup(text) for text in documents(news, 4, 1)]
+    alive = [*range(500), *range(530, 1_030)]
+    for document in documents_read:
+        assert found_by(opened, document) == [one for one in alive if holds_xpath(paths[one], document)]
+    assert np.shares_memory(opened._parts[0].automaton.nfa.keys, file.arrays["nfa_keys"])
+    arrays, about = opened.to_arrays()
+    again = PathIndex.from_arrays(arrays, json.loads(json.dumps(about)))
+    assert len(again) == len(opened) == 1_000
+    assert all(found_by(again, one) == found_by(opened, one) for one in documents_read)
+    again.remove(1_005)
+    again.remove(20)
+    again.merge()
+    alive = [one for one in alive if one not in (20, 1_005)]
+    for document in documents_read:
+        assert found_by(again, document) == [one for one in alive if holds_xpath(paths[one], document)]
 
 
 def test_an_index_is_written_mapped_and_changed_again(tmp_path):

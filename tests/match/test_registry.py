@@ -9,9 +9,11 @@ import pytest
 
 from tocsin import Analysis, Document, Knowledge, QueryError, Statistics, holds, parse, show
 from tocsin.errors import SnapshotError
+from tocsin.intake import document_to_json
 from tocsin.markup import read_markup
 from tocsin.match.ids import Ids
 from tocsin.match.index import is_plain
+from tocsin.match.lines import Lines
 from tocsin.match.registry import Registry, versions
 from tocsin.match.written import Entry
 from tocsin.query.xpath import holds_xpath, parse_xpath
@@ -281,7 +283,11 @@ def test_random_words_and_paths_equal_the_oracle_over_versions(seed: int, tmp_pa
         if turn % 30 == 29:
             registry.save(tmp_path)
             registry = Registry.open(tmp_path, verify=True)
-            assert matches(registry, documents, knowledge) == {
+            found = matches(registry, documents, knowledge)
+            lines = registry.match_lines(Lines.of([document_to_json(one).encode() for one in documents]), knowledge)
+            pairs = zip(lines.places.tolist(), registry.names(lines.owners).to_pylist(), strict=True)
+            assert sorted(pairs) == sorted(found)
+            assert found == {
                 (place, id)
                 for place, document in enumerate(documents)
                 for id, (query, path) in truth.items()

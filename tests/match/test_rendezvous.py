@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from tocsin import Analysis, Document, Knowledge, QueryError, Statistics, holds, parse, show
 from tocsin.match import bloom_reference
+from tocsin.match.bloom_kernels import route_words
+from tocsin.match.lexicon import pack
 from tocsin.match.rendezvous.bloom import BloomFilter, PartFilters, false_rate, hashes_of
 from tocsin.match.rendezvous.conversation import DocumentSide, QuerySide, converse
 from tocsin.match.rendezvous.dialogue import Dialogue, DialogueSettings
@@ -167,6 +169,19 @@ def test_an_eliminated_query_takes_its_words_with_it() -> None:
 @given(st.lists(st.binary(max_size=40)))
 def test_the_hash_kernel_equals_its_twin(words) -> None:
     assert hashes_of(words).tolist() == bloom_reference.hash_words(words)
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=6), st.integers(0, 4))),
+    st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=9),
+    st.integers(1, 5),
+)
+def test_the_routing_kernel_equals_its_twin(words, rows, probes) -> None:
+    masks = np.zeros(5, np.uint64)
+    places = np.array([place for _, place in words], np.int64)
+    route_words(*pack([word for word, _ in words]), places, np.array(rows, np.uint64), probes, masks)
+    expected = bloom_reference.route_words([word for word, _ in words], places.tolist(), rows, probes, 5)
+    assert masks.tolist() == expected
 
 
 @given(st.lists(st.binary(max_size=12)), st.integers(1, 500), st.integers(1, 16))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -29,7 +29,21 @@ class Pair:
 
     side: DocumentSide
     words: tuple[Key, ...]
-    queries: tuple[Registered, ...]
+    texts: tuple[tuple[str, str], ...]
+    """Ids and texts of the queries."""
+
+    @cached_property
+    def queries(self) -> tuple[Registered, ...]:
+        return registered(self.texts)
+
+
+@lru_cache(maxsize=200_000)
+def _registered(id: str, text: str) -> Registered:
+    return register(id, parse(text), Analysis(), METADATA)
+
+
+def registered(texts: Iterable[tuple[str, str]]) -> tuple[Registered, ...]:
+    return tuple(_registered(id, text) for id, text in texts)
 
 
 @dataclass(frozen=True)
@@ -74,13 +88,17 @@ class Scene:
         return list(drawn.texts())
 
     @cached_property
-    def lists(self) -> dict[str, list[Registered]]:
-        """The queries registered on each word."""
-        found: dict[str, list[Registered]] = defaultdict(list)
+    def lists(self) -> dict[str, list[tuple[str, str]]]:
+        """The queries registered on each word: id and text."""
+        found: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for number, text in enumerate(self.texts):
             anchor = min(text.split(), key=lambda word: (self.frequency[self.ranks[word]], word))
-            found[anchor].append(register(f"q{number}", parse(text), Analysis(), METADATA))
+            found[anchor].append((f"q{number}", text))
         return found
+
+    def at(self, words: Iterable[Key]) -> tuple[Registered, ...]:
+        """The queries registered on these words."""
+        return registered(each for key in words for each in self.lists.get(key.word, ()))
 
     def words(self, side: DocumentSide) -> list[Key]:
         """The bare words of a document."""
@@ -101,9 +119,23 @@ class Scene:
             for key in self.words(side):
                 owned[ring.owner(key)].append(key)
             for keys in owned.values():
-                queries = tuple(each for key in keys for each in self.lists.get(key.word, ()))
-                if queries:
-                    yield Pair(side, tuple(keys), queries)
+                texts = tuple(each for key in keys for each in self.lists.get(key.word, ()))
+                if texts:
+                    yield Pair(side, tuple(keys), texts)
+
+    def of_size(self, queries: int) -> Iterator[Pair]:
+        """Pairs with so many queries: words of a document are put together until their lists have as many."""
+        for side in self.sides:
+            keys: list[Key] = []
+            texts: list[tuple[str, str]] = []
+            for key in self.words(side):
+                listed = self.lists.get(key.word, [])
+                if listed and len(texts) + len(listed) <= queries:
+                    keys.append(key)
+                    texts += listed
+                if len(texts) == queries:
+                    yield Pair(side, tuple(keys), tuple(texts))
+                    keys, texts = [], []
 
     def facts(self, pair: Pair) -> tuple[DocumentFacts, QueryFacts]:
         return DocumentFacts.of(pair.side), QueryFacts.of(pair.queries, pair.words, self.share)

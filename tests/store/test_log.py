@@ -11,13 +11,6 @@ from tocsin.store.outbox import Batch, Found, Receipt
 from tocsin.store.subscriptions import DELETED, PAUSED, Asked, Wish
 
 
-@pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path)
-    yield store
-    store.close()
-
-
 def doc(id: str, text: str = "peer", version: int = 1) -> Document:
     return Document(id, {"text": (text,)}, version=version)
 

@@ -11,11 +11,30 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tocsin.cli import explain, lab, match, search, tour, view
+from tocsin.cli import (
+    account,
+    audit,
+    backup,
+    explain,
+    lab,
+    match,
+    notifications,
+    publish,
+    restore,
+    search,
+    subscribe,
+    tour,
+    up,
+    view,
+)
 from tocsin.cli.console import say
 from tocsin.errors import InputError, QueryError, SettingError, TocsinError
 
-COMMANDS = (match, search, explain, view, lab, tour)
+COMMANDS = (
+    *(match, search, explain, view),
+    *(up, subscribe, publish, notifications, account, audit, backup, restore),
+    *(lab, tour),
+)
 
 
 def parser() -> argparse.ArgumentParser:

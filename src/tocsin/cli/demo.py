@@ -1,6 +1,6 @@
 """The demonstration of `tocsin up --demo`: papers keep arriving, sample subscriptions wait, alerts are printed.
 
-Papers and subscriptions go through the same doors as everybody's.
+Papers and subscriptions go through the same doors as everybody's, as the administrator's.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from typing import Any
 
 from tocsin.cli.console import say
 from tocsin.errors import TocsinError
-from tocsin.model import Document
 from tocsin.sim.scholarly import papers
+from tocsin.site import accounts, intake, life, reading
+from tocsin.site.accounts import ADMIN
+from tocsin.site.problems import Conflict, NotYet
+from tocsin.site.site import Site
 
 SEED = 7
 FIRST = 200  # papers that are there at once, so that something is found soon
 PER_SECOND = 2.0
 LOOK_SECONDS = 0.5
-
-Publish = Callable[[list[Document]], None]
-Subscribe = Callable[[dict[str, Any]], None]
-Read = Callable[[int], list[dict[str, Any]]]
 
 
 def samples() -> list[dict[str, Any]]:
@@ -33,14 +32,16 @@ def samples() -> list[dict[str, Any]]:
 
 
 class Demo:
-    """Keeps the site busy until it is told to stop."""
+    """Keeps a site busy until it is told to stop."""
 
-    def __init__(self, subscribe: Subscribe, publish: Publish, read: Read, is_running: Callable[[], bool]) -> None:
-        self._subscribe, self._publish, self._read, self._is_running = subscribe, publish, read, is_running
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._account = accounts.find(site.store, ADMIN)
+        self._start = reading.newest(site)  # a second demonstration on the same folder tells only what is new
         self._stopping = threading.Event()
+        works = {"demo-papers": self.publish, "demo-alerts": self.tell}
         self._threads = [
-            threading.Thread(target=self._guarded, args=(work,), name=f"demo-{work.__name__}", daemon=True)
-            for work in (self.arrive, self.tell)
+            threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True) for name, work in works.items()
         ]
 
     def start(self) -> None:
@@ -52,8 +53,7 @@ class Demo:
         """Ends."""
         self._stopping.set()
         for thread in self._threads:
-            if thread.is_alive():
-                thread.join()
+            thread.join()
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -61,30 +61,32 @@ class Demo:
         except TocsinError as error:
             say(f"the demonstration ended: {error}")
 
-    def arrive(self) -> None:
+    def publish(self) -> None:
         """The subscriptions first, then papers, one after the other."""
         for sample in samples():
             try:
-                self._subscribe(sample)
-            except TocsinError as error:
-                say(f"sample subscription {sample['id']} is left out: {str(error).splitlines()[0]}")
+                life.create(self._site, self._account, sample, with_contract=False)
+            except Conflict:
+                pass  # it is there from the last time
+            except NotYet:
+                say(f"left out, for it is not built yet: {sample['name']}")
         source = papers(SEED)
-        self._publish([next(source) for _ in range(FIRST)])
+        intake.publish(self._site, self._account, [next(source) for _ in range(FIRST)])
         for paper in source:
             if self._stopping.wait(1 / PER_SECOND):
                 return
-            self._publish([paper])
+            intake.publish(self._site, self._account, [paper])
 
     def tell(self) -> None:
         """Prints alerts as they come."""
         names = {sample["id"]: sample["name"] for sample in samples()}
-        after = 0
-        while not self._stopping.wait(LOOK_SECONDS):
-            for item in self._read(after):
-                after = int(item["cursor"])
-                print(alert(item, names), flush=True)
-
-
-def alert(item: dict[str, Any], names: dict[str, str]) -> str:
-    """A notification for a person."""
-    return f"ALERT  {item['score']:.2f}  {item['document']}  {names.get(item['subscription'], item['subscription'])}"
+        cursor = self._start
+        while not self._stopping.is_set():
+            page = reading.notifications(self._site, self._account, cursor, 100)
+            for item in page.items:
+                for told in item.notifications:
+                    name = names.get(told.subscription, told.subscription)
+                    print(f"ALERT  {told.score:.2f}  {told.document}  {name}", flush=True)
+            cursor = page.next
+            if not page.items:
+                self._stopping.wait(LOOK_SECONDS)

@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -25,6 +26,7 @@ from tocsin.errors import SettingError
 if TYPE_CHECKING:
     import uvicorn
 
+    from tocsin.site.site import Site
     from tocsin.web.app import Application
 
 NAME = "up"
@@ -33,6 +35,7 @@ DESCRIPTION = """Runs a whole installation on this machine. Its first line of ou
 it prints the administrator's token, once (TOCSIN_ADMIN_TOKEN presets it). It stops on ctrl-C or SIGTERM."""
 
 FOLDER = "tocsin-data"
+LOOK_SECONDS = 0.5
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
@@ -64,6 +67,7 @@ def _port(text: str) -> int:
 def run(given: argparse.Namespace) -> int:
     """Runs until it is stopped."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # pages of Java; the pipeline says in one line why it failed
     with folder_of(given) as folder, owned(folder):
         return _run(given, folder)
 
@@ -108,6 +112,8 @@ def owned(folder: Path) -> Iterator[None]:
 
 
 def _run(given: argparse.Namespace, folder: Path) -> int:
+    # Heavy: numba, Spark. Other commands do without, and a usage error is told at once.
+    from tocsin.site import accounts
     from tocsin.web.app import Application
     from tocsin.web.server import listen, make_server, url_of
 
@@ -115,16 +121,99 @@ def _run(given: argparse.Namespace, folder: Path) -> int:
     with contextlib.closing(listening):
         site = _site(given, folder)
         try:
-            token = _first_start(site)
+            token = accounts.first_start(site.store, os.environ.get("TOCSIN_ADMIN_TOKEN") or None)
             application = Application(site)
+            server = make_server(application)
             print(f"Tocsin is at {url_of(listening)}", flush=True)
             if token is not None:
                 print(f"The administrator's token, shown this once: {token}", flush=True)
-            server = make_server(application)
-            with _stopping(server, application), _busy(given, site):
+            with _stopping(server, application), _watched(site), _busy(given, site):
                 site.start()
                 server.run(sockets=[listening])
+                say("stopping …")
         finally:
-            say("stopping …")
-            site.stop()
+            _stop(site)
     return 0
+
+
+def _stop(site: Site) -> None:
+    """Who stops a whole group of processes stops Spark's Java, too: then nothing is left to be stopped in order."""
+    try:
+        site.stop()
+    except Exception as error:
+        say(f"the pipeline had stopped before: {str(error).strip().splitlines()[0]}")
+    finally:
+        site.store.close()
+
+
+@contextlib.contextmanager
+def _watched(site: Site) -> Iterator[None]:
+    """Tells when the pipeline runs, and why if it does not."""
+    stopping = threading.Event()
+
+    def watch() -> None:
+        told: str | None = "it starts"
+        while not stopping.wait(LOOK_SECONDS):
+            now = site.failure if not site.is_running else None
+            if now != told and (site.is_running or now is not None):
+                say("the pipeline runs" if now is None else f"the pipeline does not run: {now}")
+                told = now
+
+    watcher = threading.Thread(target=watch, name="watch", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        watcher.join()
+
+
+def _site(given: argparse.Namespace, folder: Path) -> Site:
+    from tocsin.pipeline.running import Pipeline
+    from tocsin.pipeline.session import SparkSettings
+    from tocsin.site.settings import DeliverySettings, SiteSettings
+    from tocsin.site.site import Site
+    from tocsin.store import Store
+
+    private = given.allow_private_webhooks
+    settings = SiteSettings(delivery=DeliverySettings(delivery_allows_private=private))
+    store = Store(given.store or folder)
+    site = Site(store, settings)
+    spark = SparkSettings(master=given.master)
+    site.pipeline = Pipeline(store, folder / "pipeline", spark=spark, analysis=site.analysis, noticed=site.noticed)
+    return site
+
+
+@contextlib.contextmanager
+def _stopping(server: uvicorn.Server, application: Application) -> Iterator[None]:
+    """SIGINT and SIGTERM end the open calls, then the server; a second one does not wait for them."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        server.force_exit = server.should_exit
+        server.should_exit = True
+        application.stop()
+
+    # uvicorn would raise the signal again when it has stopped: the process would end before the site has.
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _busy(given: argparse.Namespace, site: Site) -> Iterator[None]:
+    """With --demo: papers keep arriving meanwhile."""
+    if not given.demo:
+        yield
+        return
+    from tocsin.cli.demo import Demo
+
+    demo = Demo(site)
+    demo.start()
+    try:
+        yield
+    finally:
+        demo.stop()

@@ -113,7 +113,8 @@ class Layout:
 
     def element_of(self, events: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """The elements that start at these events."""
-        return np.cumsum(self._tape > 0)[events] - 1
+        found: npt.NDArray[np.int64] = np.cumsum(self._tape > 0)[events] - 1
+        return found
 
     def characters(self, markup: Markup) -> npt.NDArray[np.int64]:
         """How many characters of text come before each piece."""

@@ -129,16 +129,24 @@ def _resolve(data: bytes, found: kernels.Scan, count: int) -> tuple[list[str], l
 
 def _decode(data: bytes, piece: IntArray, attribute: IntArray) -> tuple[list[str], list[str]]:
     """Texts and values as XML says: line ends, references, and blanks in attributes."""
-    pieces = []
-    for start, end, cdata in piece.tolist():
-        text = data[start:end].decode()
-        if "\r" in text:
-            text = text.replace("\r\n", "\n").replace("\r", "\n")
-        pieces.append(text if cdata or "&" not in text else _unescape(text))
-    values = []
-    for start, end in attribute[:, 2:].tolist():
-        text = data[start:end].decode().replace("\r\n", "\n").translate(_BLANKS)
-        values.append(_unescape(text) if "&" in text else text)
+    text = data.decode()
+    if len(text) < len(data):  # from places of bytes to those of characters
+        characters = np.zeros(len(data) + 1, np.int32)
+        np.cumsum(np.frombuffer(data, np.uint8) & 0xC0 != 0x80, out=characters[1:])
+        piece = np.column_stack([characters[piece[:, :2]], piece[:, 2]])
+        attribute = np.column_stack([attribute[:, :2], characters[attribute[:, 2:]]])
+    pieces = [text[start:end] for start, end in piece[:, :2].tolist()]
+    values = [text[start:end] for start, end in attribute[:, 2:].tolist()]
+    if "\r" in text:
+        pieces = [one.replace("\r\n", "\n").replace("\r", "\n") for one in pieces]
+        values = [one.replace("\r\n", "\n") for one in values]
+    if "&" in text:
+        cdata = piece[:, 2].tolist()
+        pieces = [
+            one if marked or "&" not in one else _unescape(one) for one, marked in zip(pieces, cdata, strict=True)
+        ]
+    values = [one if one.isprintable() else one.translate(_BLANKS) for one in values]
+    values = [_unescape(one) if "&" in one else one for one in values]
     return pieces, values
 
 

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.match import kernels
 from tocsin.match.engine import Counts
 from tocsin.match.intern import Interner
 from tocsin.match.lines import Finding, Found, LateBatch, LateDocuments, Lines, Room, Scan
 from tocsin.match.marking import Marker
 from tocsin.match.requirement import exact_keys, requirements
-from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, Segment, by_document, merge
+from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, Segment, by_document, frozen, merge
 from tocsin.match.verify import Batch, Plan, Planner
 from tocsin.model import Document
 from tocsin.query.ast import Atom, Query, atoms
@@ -335,8 +336,7 @@ class QueryIndex:
 
     def _count(self, marks: Marks) -> None:
         """Document frequencies are counted as documents come by (D8)."""
-        keys = marks.keys()
-        self.frequency()[keys] += np.bitwise_count(marks.masks[keys]).astype(np.uint32)
+        kernels.count_marks(marks.keys(), frozen(marks.masks), self.frequency())
 
 
 def is_plain(text: str) -> bool:

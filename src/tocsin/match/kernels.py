@@ -1,15 +1,17 @@
 """The hot loops of matching: bytes to word marks, word marks to clauses. Integers only; no side effects.
 
 **Words.** Text is split 64 bytes at a time: one vector comparison gives a bit per byte (word character or not), and the
-edges of that bit mask are the words. A word is its first 16 bytes, lower-cased eight at a time, and a hash. A small
-sieve (two bits of one 64-bit block) drops most words that no query names, before the table of words is touched. What
-is left is looked up in stages (hash all, fetch all, compare all), so that cache misses overlap.
+edges of that bit mask are the words. A small sieve (two bits of one 64-bit block, chosen by a hash of the word) drops
+most words that no query names, before the table of words is touched. What is left is looked up while the slots of the
+words after it are fetched, so that cache misses overlap. A slot holds the first eight bytes of its word, and the word's
+key: for a short word it is all there is to read.
 
 **Clauses.** `masks[key]` says in which of up to 64 documents a key occurs, one bit each. A clause waits under its
 rarest key (P2P-DIET §4 registers a query under one word, too, and counts the others: Total and Count; here the others
 are tested in order of rarity, which needs no counters). Pass 1 has no branch: `m = masks[key] & masks[second]` is
-stored, and kept by moving on if it is not 0. Few clauses survive the two rarest words, so the passes for the third and
-the further words are short. Key 0 is the key that every document has: it pads clauses of one or two words.
+stored, and kept by moving on if it is not 0; where few survive, four clauses are tested together, by the union of their
+second masks. Few clauses survive the two rarest words, so the passes for the third and the further words are short. Key
+0 is the key that every document has: it pads clauses of one or two words.
 
 All in one file, since Numba's cache does not see that a function of another file has changed.
 
@@ -27,6 +29,9 @@ branch: 0.95–1.2×; no sieve: 1.0–1.5×; keeping the 16 bytes of a word inst
 at a time: 0.7–0.95× for a single one (used there), 0.8–1.8× for two to four, and each document's keys must then be
 selected first. Over many batches in turn, on a loaded machine: short postings in blocks of four 0.8–0.95× at 10^5 and
 1.0–1.1× from 10^6 on; without fetching whole postings ahead 1.5–1.7× (10^6 and 3·10^6 queries on 200 words; else 1.0×).
+Beside what is kept now: eight clauses together 1.0–1.2×; short postings listed first, then tested without a branch
+0.85–1.0× at 10^5, 1.1–1.6× from 10^6 on; two slots compared at once 1.05–1.15×; a sieve of one bit, chunks of 256 or 512
+words, fetching postings past the second-level cache, marks in a pass of their own: 1.0–1.1×; no sieve: 1.9×.
 """
 # ruff: noqa: PLR0917 — a kernel takes arrays, and many; names would not make the call cheaper
 
@@ -73,6 +78,7 @@ _LETTER_BITS = U(0x4040404040404040)
 _MIX_A, _MIX_B = U(0x9E3779B97F4A7C15), U(0xD6E8FEB86659FD93)
 _AHEAD = U(8)  # postings fetched ahead
 _FAR_AHEAD = U(32)  # single numbers fetched ahead
+_SLOTS_AHEAD = U(16)  # slots of words fetched ahead
 _LINE = U(16)  # numbers in a line of the cache
 _FETCHED = U(256)  # numbers of a posting fetched; of longer ones the processor guesses the rest
 CHUNK_WORDS = 1024  # words looked up together: their hashes and places stay in the first-level cache
@@ -98,7 +104,7 @@ class Table(NamedTuple):
     and a bit for words that have further keys.
     """
 
-    slots: U64  # a power of two of them, at most half full
+    slots: U64  # a power of two of them, at most three quarters full
     records: U64
     long: U8  # all bytes of the words of more than 16 bytes, 8 readable bytes after the last
     sieve: U64  # two bits of one block for each word
@@ -381,7 +387,7 @@ def insert_words(buffer: U8, starts: I64, ends: I64, begin: int, table: Table, u
         if word == _NONE:
             word, place = used[0], used[1]
             record = word << _2
-            if record + _4 > U(records.size) or (word + _1) << _2 > U(slots.size):
+            if record + _4 > U(records.size) or (word + _1) << _3 > _3 * U(slots.size):
                 return value
             if size > _16:
                 if place + size + _8 > U(long.size):
@@ -543,9 +549,7 @@ def rebuild_scopes(old: Scopes, new: Scopes) -> None:
 
 
 @part
-def _find_words(
-    buffer: U8, at: np.uint64, end: np.uint64, edges: U32, count: np.uint64
-) -> tuple[np.uint64, np.uint64]:
+def _find_words(buffer: U8, at: np.uint64, end: np.uint64, edges: U32, count: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Append the words of buffer[at:end]; returns their new count and where to go on when there was no room.
 
     Word k begins at edges[2 k] and ends at edges[2 k + 1].
@@ -559,7 +563,9 @@ def _find_words(
         changes = bits ^ ((bits << _1) | inside)
         inside = bits >> _63
         then = placed + count_bits(changes)
-        while placed < then:  # eight at a time, so that the processor guesses when this ends; the next come over the rest
+        while (
+            placed < then
+        ):  # eight at a time, so that the processor guesses when this ends; the next come over the rest
             for ahead in range(8):
                 edges[placed + U(ahead)] = at + lowest_bit(changes)
                 changes &= changes - _1
@@ -622,7 +628,18 @@ def _mark_pairs(pairs: U64, bits: U64, count: np.uint64, slots: U64, keys: U32, 
 
 
 @part
-def _mark_found(
+def _bare_key(held: np.uint64, field: np.uint64, known: np.uint64) -> np.uint64:
+    """The bare key of a word in a value of this field, given what the word's slot says.
+
+    Keys from known on are nobody's yet. For these, and for a word without a bare key, it is key 0, which every document
+    has anyway.
+    """
+    key = ((held >> _28) & _LOW28) * (_1 - (field >> _31))
+    return key if key < known else _0
+
+
+@part
+def _mark_further(
     held: U64,
     values: U32,
     count: np.uint64,
@@ -633,29 +650,16 @@ def _mark_found(
     masks: U64,
     touched: U64,
 ) -> None:
-    """Mark the keys that words have in their values' fields: the bare key, and seldom others.
-
-    held is what the slots of words say. Keys newer than masks are nobody's yet; for these, and for a word without a
-    bare key, key 0 is marked, which every document has anyway.
-    """
-    known, more = U(masks.size), _0
-    pairs, bits = np.empty(2 * CHUNK_WORDS, np.uint64), np.empty(2 * CHUNK_WORDS, np.uint64)
+    """Mark the further keys that words have in their values' fields, given what their slots say."""
+    pairs, bits, more = np.empty(2 * CHUNK_WORDS + 128, np.uint64), np.empty(2 * CHUNK_WORDS + 128, np.uint64), _0
     for k in range(count):
-        value = values[k]
-        field, bit = U(fields[value]), _1 << U(docs[value])
-        bare = _1 - (field >> _31)
-        key = ((held[k] >> _28) & _LOW28) * bare
-        key = key if key < known else _0
-        masks[key] |= bit
-        touched[key >> _6] |= _1 << (key & _63)
-        if held[k] >> _FURTHER_AT:
-            word = (held[k] & _LOW28) - _1
-            pairs[more] = (((field & _LOW31) + _1) << _32) | word
-            bits[more] = bit
-            more += _1
-            pairs[more] = ((_FIELD_ANY + _1) << _32) | word
-            bits[more] = bit
-            more += bare
+        word, field, bit = (held[k] & _LOW28) - _1, U(fields[values[k]]), _1 << U(docs[values[k]])
+        pairs[more] = (((field & _LOW31) + _1) << _32) | word
+        bits[more] = bit
+        more += _1
+        pairs[more] = ((_FIELD_ANY + _1) << _32) | word
+        bits[more] = bit
+        more += _1 - (field >> _31)
     _mark_pairs(pairs, bits, more, scope_slots, scope_keys, masks, touched)
 
 
@@ -677,7 +681,7 @@ def mark_words(
     edges, word_value = np.empty(2 * CHUNK_WORDS + EDGES_SPARE, np.uint32), np.empty(CHUNK_WORDS + 64, np.uint32)
     passed, hashes = np.empty(CHUNK_WORDS + 64, np.uint32), np.empty(CHUNK_WORDS + 64, np.uint64)
     shift, sieve_shift, last = _pair_shift(slots), _slot_shift(sieve), (U(slots.size) >> _1) - _1
-    value, values = _0, U(starts.size)
+    value, values, known = _0, U(starts.size), U(masks.size)
     at = U(starts[0]) if values > _0 else _0
     while value < values:
         count, value, at = _fill_chunk(buffer, starts, ends, docs, ~_0, value, at, edges, word_value)
@@ -691,10 +695,11 @@ def mark_words(
             hashes[kept] = mixed
             passed[kept] = k
             kept += (block >> (mixed & _63)) & (block >> ((mixed >> _6) & _63)) & _1
-        for k in range(kept):
+        for k in range(min(kept, _SLOTS_AHEAD)):
             fetch(slots, (hashes[k] >> shift) << _1)
-        found = _0
+        further = _0
         for k in range(kept):
+            fetch(slots, (hashes[min(U(k) + _SLOTS_AHEAD, kept - _1)] >> shift) << _1)
             slot, of = hashes[k] >> shift, U(passed[k])
             start = U(edges[of << _1])
             size = U(edges[(of << _1) + _1]) - start
@@ -708,10 +713,15 @@ def mark_words(
                 second = _lower8(load8(buffer, start + _8)) & _KEPT[(min(size, _16) << _1) + _1]
                 _, slot = _find_word(slots, records, long, buffer, start, size, True, first, second, slot)
                 held = slots[(slot << _1) + _1]
-            hashes[found] = held
-            passed[found] = word_value[of]
-            found += U(held != _0)
-        _mark_found(hashes, passed, found, docs, fields, scope_slots, scope_keys, masks, touched)
+            of = U(word_value[of])
+            key = _bare_key(held, U(fields[of]), known)
+            masks[key] |= _1 << U(docs[of])
+            touched[key >> _6] |= _1 << (key & _63)
+            hashes[further] = held
+            passed[further] = of
+            further += held >> _FURTHER_AT
+        if further > _0:
+            _mark_further(hashes, passed, further, docs, fields, scope_slots, scope_keys, masks, touched)
 
 
 @kernel
@@ -730,19 +740,22 @@ def mark_values(
     slots, records, long, _, seed = table
     scope_slots, scope_keys = scopes
     held, word_value = np.empty(CHUNK_WORDS, np.uint64), np.empty(CHUNK_WORDS, np.uint32)
-    shift, values = _pair_shift(slots), U(starts.size)
+    shift, values, known = _pair_shift(slots), U(starts.size), U(masks.size)
     for begin in range(_0, values, U(CHUNK_WORDS)):
-        found = _0
+        further = _0
         for value in range(begin, min(U(begin) + U(CHUNK_WORDS), values)):
             start = U(starts[value])
             size = U(ends[value]) - start
             first, second = _head_of(buffer, start, size, False)
             mixed = _hash_word(first, second, buffer, start, size, seed)
-            word, slot = _find_word(slots, records, long, buffer, start, size, False, first, second, mixed >> shift)
-            held[found] = slots[(slot << _1) + _1]
-            word_value[found] = value
-            found += U(word != _NONE)
-        _mark_found(held, word_value, found, docs, fields, scope_slots, scope_keys, masks, touched)
+            _, slot = _find_word(slots, records, long, buffer, start, size, False, first, second, mixed >> shift)
+            held[further] = slots[(slot << _1) + _1]
+            word_value[further] = value
+            key = _bare_key(held[further], U(fields[value]), known)
+            masks[key] |= _1 << U(docs[value])
+            touched[key >> _6] |= _1 << (key & _63)
+            further += held[further] >> _FURTHER_AT
+        _mark_further(held, word_value, further, docs, fields, scope_slots, scope_keys, masks, touched)
 
 
 @kernel
@@ -768,7 +781,7 @@ def mark_surfaces(
     scope_slots, scope_keys = scopes
     edges, word_value = np.empty(2 * CHUNK_WORDS + EDGES_SPARE, np.uint32), np.empty(CHUNK_WORDS + 64, np.uint32)
     hashes = np.empty(CHUNK_WORDS + 64, np.uint64)
-    shift = _pair_shift(slots)
+    shift, known = _pair_shift(slots), U(masks.size)
     value, values, missing, room = _0, U(starts.size), _0, U(unknown.shape[1])
     at = U(starts[0]) if values > _0 else _0
     while value < values:
@@ -779,7 +792,7 @@ def mark_surfaces(
             first, second = _head_of(buffer, start, size, False)
             hashes[k] = _hash_word(first, second, buffer, start, size, seed)
             fetch(slots, (hashes[k] >> shift) << _1)
-        found = _0
+        further = _0
         for k in range(count):
             start = U(edges[U(k) << _1])
             size = U(edges[(U(k) << _1) + _1]) - start
@@ -795,10 +808,13 @@ def mark_surfaces(
             else:
                 word = forms[(form << _2) + _3] & _LOW32
                 if word != _NONE:
-                    hashes[found] = _keys_in_slot(records[(word << _2) + _3]) | (word + _1)
-                    word_value[found] = of
-                    found += _1
-        _mark_found(hashes, word_value, found, docs, fields, scope_slots, scope_keys, masks, touched)
+                    hashes[further] = _keys_in_slot(records[(word << _2) + _3]) | (word + _1)
+                    word_value[further] = of
+                    key = _bare_key(hashes[further], U(fields[of]), known)
+                    masks[key] |= _1 << U(docs[of])
+                    touched[key >> _6] |= _1 << (key & _63)
+                    further += hashes[further] >> _FURTHER_AT
+        _mark_further(hashes, word_value, further, docs, fields, scope_slots, scope_keys, masks, touched)
     return int(missing)
 
 
@@ -897,6 +913,8 @@ def split_words(buffer: U8, starts: I64, ends: I64, first: I64, spans: I64) -> i
 # --- marks to clauses -----------------------------------------------------------------------------------------------
 
 CHUNK_CLAUSES = 4096  # survivors of the second key that wait for the third
+BLOCK_CLAUSES = 4  # clauses whose second keys are looked at together
+_DENSE = U(16)  # if more than one in so many survives, each is looked at by itself
 
 
 @kernel
@@ -910,6 +928,13 @@ def collect_touched(touched: U64, keys: U32) -> int:
             bits &= bits - _1
             count += _1
     return int(count)
+
+
+@kernel
+def count_marks(keys: U32, masks: U64, frequency: U32) -> None:
+    """Add to the frequency of each of these keys the number of documents that have it."""
+    for i in range(U(keys.size)):
+        frequency[keys[i]] += count_bits(masks[keys[i]])
 
 
 @kernel
@@ -931,6 +956,14 @@ def _fetch_posting(first: U32, second: U32, key: np.uint64) -> None:
     fetch(second, end)
 
 
+@part
+def _fetch_start(first: U32, second: U32, key: np.uint64) -> None:
+    """Begin to load the second keys of the first clauses that wait under this key, without asking how many."""
+    at, end = U(first[key]), U(first[key + _1])
+    for line in range(4):
+        fetch(second, min(at + _LINE * U(line), end))
+
+
 @kernel
 def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: U64) -> int:
     """The clauses whose keys all occur in some document: entries[i] in the documents found[i]. Returns how many.
@@ -939,30 +972,68 @@ def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: 
     """
     first, second, third, rest = postings
     waiting, waiting_mask = np.empty(CHUNK_CLAUSES, np.uint32), np.empty(CHUNK_CLAUSES, np.uint64)
+    blocks = np.empty(CHUNK_CLAUSES // BLOCK_CLAUSES, np.uint64)
     room, known = U(CHUNK_CLAUSES), U(first.size) - _1
     count, visit, total = _0, _0, U(keys.size)
     while total > _0 and U(keys[total - _1]) >= known:  # keys that no clause of this segment names
         total -= _1
     reached = U(first[keys[0]]) if total > _0 else _0
+    dense = False
     while visit < total:
-        kept = _0
-        while visit < total:
-            key = U(keys[visit])
-            _fetch_posting(first, second, U(keys[min(visit + _AHEAD, total - _1)]))
-            end = U(first[key + _1])
-            stop = min(end, reached + (room - kept))
-            mask = masks[key]
-            for at in range(reached, stop):
-                both = mask & masks[second[at]]
-                waiting[kept] = at
-                waiting_mask[kept] = both
-                kept += U(both != _0)
-            reached = stop
-            if stop < end:
-                break
-            visit += _1
-            if visit < total:
-                reached = U(first[keys[visit]])
+        kept, seen = _0, _0
+        if dense:  # clause by clause
+            while visit < total:
+                key = U(keys[visit])
+                _fetch_posting(first, second, U(keys[min(visit + _AHEAD, total - _1)]))
+                end = U(first[key + _1])
+                stop = min(end, reached + (room - kept))
+                mask = masks[key]
+                seen += stop - reached
+                for at in range(reached, stop):
+                    both = mask & masks[second[at]]
+                    waiting[kept] = at
+                    waiting_mask[kept] = both
+                    kept += U(both != _0)
+                reached = stop
+                if stop < end:
+                    break
+                visit += _1
+                if visit < total:
+                    reached = U(first[keys[visit]])
+            dense = kept * _DENSE > seen
+        else:  # four at a time: first those of which any survives, then which
+            listed, near_end = _0, False
+            while visit < total:
+                key = U(keys[visit])
+                _fetch_start(first, second, U(keys[min(visit + _AHEAD, total - _1)]))
+                end = U(first[key + _1])
+                near_end = end + _4 > U(second.size)  # here a block could reach too far
+                if near_end:
+                    break
+                stop = min(end, reached + ((U(blocks.size) - listed) << _2))
+                mask = masks[key]
+                seen += stop - reached
+                while reached < stop:
+                    some = masks[second[reached]] | masks[second[reached + _1]]
+                    some |= masks[second[reached + _2]] | masks[second[reached + _3]]
+                    blocks[listed] = (visit << _32) | reached
+                    listed += U(some & mask != _0)
+                    reached += _4
+                if reached < end:
+                    break
+                visit += _1
+                if visit < total:
+                    reached = U(first[keys[visit]])
+            for i in range(listed):
+                key = U(keys[blocks[i] >> _32])
+                end, mask = U(first[key + _1]), masks[key]
+                for ahead in range(BLOCK_CLAUSES):
+                    at = (blocks[i] & _LOW32) + U(ahead)
+                    both = mask & masks[second[at]]
+                    waiting[kept] = at
+                    waiting_mask[kept] = both
+                    kept += U(both != _0) & U(at < end)
+            dense = near_end or kept * _DENSE > seen
         for i in range(kept):
             fetch(third, U(waiting[i]))
         long = _0
@@ -1108,19 +1179,21 @@ def expand_owners(
 
 @kernel
 def order_owners(owners: U32, masks: U64, other_owners: U32, other_masks: U64) -> int:
-    """Sort owners in place, eleven bits at a time; one that comes several times gets all its bits. Returns how many.
+    """Sort owners in place, some bits at a time; one that comes several times gets all its bits. Returns how many.
 
     The other arrays are room of the same size.
     """
     total, highest = U(owners.size), _0
     for number in range(total):
         highest = max(highest, U(owners[number]))
-    shift, digits, counts, moved = _0, U(2047), np.empty(2049, np.int64), False
+    width = U(11) if total > U(1024) else _8  # for few owners, the counts of digits would be most of the work
+    digits = (_1 << width) - _1
+    shift, counts, moved = _0, np.empty(int(digits) + 2, np.int64), False
     while highest >> shift != _0:
         counts[:] = 0
         for number in range(total):
             counts[((U(owners[number]) >> shift) & digits) + _1] += 1
-        for smaller in range(2048):
+        for smaller in range(counts.size - 1):
             counts[smaller + 1] += counts[smaller]
         for number in range(total):
             digit = (U(owners[number]) >> shift) & digits
@@ -1130,7 +1203,7 @@ def order_owners(owners: U32, masks: U64, other_owners: U32, other_masks: U64) -
             other_masks[place] = masks[number]
         owners, other_owners, masks, other_masks = other_owners, owners, other_masks, masks
         moved = not moved
-        shift += U(11)
+        shift += width
     into_owners, into_masks = owners, masks
     if moved:  # the caller looks into what is other now
         into_owners, into_masks = other_owners, other_masks

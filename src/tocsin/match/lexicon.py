@@ -31,7 +31,8 @@ from tocsin.match.kernels import FIELD_ANY, HAS_MORE_BARE, HAS_POSITIONS, HAS_SC
 from tocsin.match.segments import Marks, frozen
 
 _SEED = 0x746F6373696E  # any number; a server that takes queries from strangers passes a secret one
-_WORDS_MIN = 64
+_WORDS_MIN = 48  # three quarters of a power of two, as the slots of words may be filled
+_SLOTS_MIN = 64
 _LONG_BYTES_MIN = 1024
 _SIEVE_BITS_PER_WORD = 16
 _UNKNOWN_MIN = 1024
@@ -112,10 +113,10 @@ class WordTable:
     def __init__(self, seed: int = _SEED) -> None:
         self._used = np.zeros(2, np.uint64)
         self._table = kernels.Table(
-            np.zeros(4 * _WORDS_MIN, np.uint64),
+            np.zeros(2 * _SLOTS_MIN, np.uint64),
             np.zeros(4 * _WORDS_MIN, np.uint64),
             np.zeros(_LONG_BYTES_MIN, np.uint8),
-            np.zeros(_WORDS_MIN, np.uint64),
+            np.zeros(_SLOTS_MIN, np.uint64),
             np.uint64(seed),
         )
         self._view = _frozen_table(self._table)
@@ -205,9 +206,9 @@ class WordTable:
         places = max(old.long.size, _LONG_BYTES_MIN)
         while long + size + 8 > places:
             places *= 2
-        blocks = 1 << max(_WORDS_MIN.bit_length() - 1, (capacity * _SIEVE_BITS_PER_WORD // 64 - 1).bit_length())
+        blocks = 1 << max(_SLOTS_MIN.bit_length() - 1, (capacity * _SIEVE_BITS_PER_WORD // 64 - 1).bit_length())
         new = kernels.Table(
-            np.zeros(4 << (capacity - 1).bit_length(), np.uint64),
+            np.zeros(2 << ((4 * capacity + 2) // 3 - 1).bit_length(), np.uint64),
             np.zeros(4 * capacity, np.uint64),
             np.zeros(places, np.uint8),
             np.zeros(blocks, np.uint64),
@@ -226,7 +227,7 @@ class Lexicon(WordTable):
         super().__init__(seed)
         self.keys = keys or KeyCounter()
         self._pairs = 0
-        self._scopes = kernels.Scopes(np.zeros(_WORDS_MIN, np.uint64), np.zeros(_WORDS_MIN, np.uint32))
+        self._scopes = kernels.Scopes(np.zeros(_SLOTS_MIN, np.uint64), np.zeros(_SLOTS_MIN, np.uint32))
         self._scope_view = _frozen_scopes(self._scopes)
 
     @property

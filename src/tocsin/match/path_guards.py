@@ -24,7 +24,6 @@ import numpy.typing as npt
 
 from tocsin.match import path_mask_kernels as kernels
 from tocsin.match.path_automaton import Labels, grow, power
-from tocsin.match.path_mask_kernels import Graph
 from tocsin.query.xpath.ast import (
     ANY,
     Axis,
@@ -49,8 +48,6 @@ from tocsin.query.xpath.semantics import number_of
 from tocsin.query.xpath.show import show_xpath
 
 AnyArray = npt.NDArray[Any]
-Place = tuple[str, int]
-"""Where values are: ("@", label) attributes, ("", label) string-values of elements, ("text", 0) texts."""
 Question = tuple[Path | Predicate, int]
 """What only the oracle can answer: a whole query, or a predicate at the elements of a label."""
 Test = tuple[int, int, int]
@@ -58,6 +55,7 @@ Test = tuple[int, int, int]
 _NUMBERS = {"=": kernels.EQUAL, "!=": kernels.UNEQUAL, "<": kernels.LESS, "<=": kernels.AT_MOST, ">": kernels.MORE}
 _NUMBERS[">="] = kernels.AT_LEAST
 _STRINGS = {"=": kernels.SAME, "!=": kernels.DIFFERENT}
+_VALUES = (kernels.ATTRIBUTE, kernels.CONTENT, kernels.CHILD, kernels.TEXT)
 _ONE_CHILD = (kernels.WITHOUT, kernels.PARENTS, kernels.ABOVE, kernels.CHILDREN, kernels.BELOW, kernels.PLACED)
 _CHILDREN = dict.fromkeys((*_ONE_CHILD, kernels.EVERYWHERE), 1) | {kernels.BOTH: 2, kernels.EITHER: 2}
 K = TypeVar("K", bound=Hashable)
@@ -113,7 +111,6 @@ class Guards:
         self.labels = labels
         self.selection = selection
         self.strings: Interned[str] = Interned()
-        self.places: Interned[Place] = Interned()
         self.questions: Interned[Question] = Interned()
         self.longest = 0
         """Characters of the longest string that a condition ever mentioned."""
@@ -132,9 +129,9 @@ class Guards:
         return len(self._uses)
 
     @property
-    def graph(self) -> Graph:
-        """The arrays as the kernel takes them."""
-        return Graph(self._node, self._literal)
+    def graph(self) -> tuple[AnyArray, AnyArray]:
+        """For each node what it says, left and right; and what it compares with."""
+        return self._node, self._literal
 
     def nbytes(self) -> int:
         """Memory of the arrays, as far as they are in use."""
@@ -163,10 +160,8 @@ class Guards:
             del self._numbers[what, left, right, literal]
             self._free.append(node)
             waiting += (left, right)[: _CHILDREN.get(what, 0)]
-            if what == kernels.HELD:
-                self.places.release(left)
-                if right in _STRINGS.values():
-                    self.strings.release(int(literal))
+            if what in _VALUES and right & 15 in _STRINGS.values():
+                self.strings.release(int(literal))
             elif what == kernels.ASKED:
                 self.questions.release(left)
 
@@ -199,29 +194,22 @@ class Guards:
             self._uses[child] += 1
         return number
 
-    def _held(self, place: Place, predicate: Exists | Compare) -> int:
-        """The elements with a value at this place that compares."""
+    def _held(self, what: int, label: int, predicate: Exists | Compare, owner: int = kernels.WILDCARD) -> int:
+        """The elements of a label with a value of another label that compares."""
+        owner <<= 4
         if isinstance(predicate, Exists):
-            return self._of_place(place, kernels.EXISTS, 0.0)
+            return self._new(what, label, kernels.EXISTS | owner)
         if isinstance(predicate.literal, str) and predicate.op in _STRINGS:
-            string = self.strings.take(predicate.literal)
+            string, before = self.strings.take(predicate.literal), len(self)
             self.longest = max(self.longest, len(predicate.literal))
-            before = len(self)
-            found = self._of_place(place, _STRINGS[predicate.op], float(string))
-            if len(self) == before:
+            found = self._new(what, label, _STRINGS[predicate.op] | owner, float(string))
+            if len(self) == before:  # the node was there, and uses the string already
                 self.strings.release(string)
             return found
         number = number_of(predicate.literal) if isinstance(predicate.literal, str) else predicate.literal
         if isnan(number):
             return self._new(kernels.NOTHING)  # order is one of numbers, and this is none
-        return self._of_place(place, _NUMBERS[predicate.op], number)
-
-    def _of_place(self, place: Place, how: int, literal: float) -> int:
-        number, before = self.places.take(place), len(self)
-        found = self._new(kernels.HELD, number, how, literal)
-        if len(self) == before:  # the node was there, and uses the place already
-            self.places.release(number)
-        return found
+        return self._new(what, label, _NUMBERS[predicate.op] | owner, number)
 
     def _asked(self, asked: Path | Predicate, label: int) -> int:
         number, before = self.questions.take((asked, label)), len(self)
@@ -260,7 +248,7 @@ class Guards:
         found = -1
         for hop in reversed(hops):
             if hop.kind is not Kind.ELEMENT:
-                found = self._held(self._leaf_place(hop), Exists(Path((hop.step,), absolute=False)))
+                found = self._leaf(hop, Exists(Path((hop.step,), absolute=False)))
                 found = self._at_or_above(found) if hop.deep else found
                 continue
             if found < 0:
@@ -276,21 +264,44 @@ class Guards:
             return self._selected(hop.name, hop.predicates)
         exists = Exists(Path((hop.step,), absolute=False))
         if not hop.predicates:
-            return self._held(self._leaf_place(hop), exists)
+            return self._leaf(hop, exists)
         only = hop.predicates[0]
         if len(hop.predicates) == 1 and isinstance(only, Compare) and all(map(_stays, only.path.steps)):
-            return self._held(self._leaf_place(hop), only)
+            return self._leaf(hop, only)
         return self._asked(exists, kernels.WILDCARD)
 
-    def _leaf_place(self, hop: Hop) -> Place:
-        return ("text", 0) if hop.kind is Kind.TEXT else ("@", self.labels.number("@" + hop.name.clark))
+    def _leaf(self, hop: Hop, predicate: Exists | Compare) -> int:
+        """The elements that hold such an attribute or text."""
+        if hop.kind is Kind.TEXT:
+            return self._held(kernels.TEXT, kernels.WILDCARD, predicate)
+        return self._held(kernels.ATTRIBUTE, self.labels.number("@" + hop.name.clark), predicate)
 
     def _selected(self, name: Name, predicates: tuple[Predicate, ...]) -> int:
         """What a child step with predicates selects, from any parent; positions count among siblings."""
-        found = self._named(name)
+        found = -1
         for predicate in predicates:
+            if found < 0 and (value := self._value(predicate, name)) >= 0:
+                found = value
+                continue
+            found = found if found >= 0 else self._named(name)
             found = self._both(self._true(predicate, found, name), found)
-        return found
+        return found if found >= 0 else self._named(name)
+
+    def _value(self, predicate: Predicate, name: Name) -> int:
+        """Most predicates compare an attribute or a child: one node says that, and the name too. -1 for others."""
+        if not isinstance(predicate, Compare) or predicate.path.absolute:
+            return -1
+        steps = _moving(predicate.path)
+        if not steps:
+            return self._content(name, predicate)
+        step, owner = steps[0], self.labels.number(name.clark)
+        if len(steps) > 1 or step.deep or step.predicates or not isinstance(step.test, Name):
+            return -1
+        if step.axis is Axis.ATTRIBUTE:
+            return self._held(kernels.ATTRIBUTE, self.labels.number("@" + step.test.clark), predicate, owner)
+        if step.axis is Axis.CHILD:
+            return self._held(kernels.CHILD, self.labels.number(step.test.clark), predicate, owner)
+        return -1
 
     # --- predicates --------------------------------------------------------------------------
 
@@ -342,28 +353,31 @@ class Guards:
         """The elements that a last step selects, or whose attributes and texts it selects, and that compare."""
         if step.axis is Axis.ATTRIBUTE:
             assert isinstance(step.test, Name)
-            return self._held(("@", self.labels.number("@" + step.test.clark)), predicate)
+            return self._held(kernels.ATTRIBUTE, self.labels.number("@" + step.test.clark), predicate)
         if isinstance(step.test, Text):
-            return self._held(("text", 0), predicate)
+            return self._held(kernels.TEXT, kernels.WILDCARD, predicate)
         if step.axis is Axis.SELF:  # './/.' selects texts too
-            return self._either(self._content(ANY, predicate), self._held(("text", 0), predicate))
+            return self._either(self._content(ANY, predicate), self._held(kernels.TEXT, kernels.WILDCARD, predicate))
         assert isinstance(step.test, Name)
         return self._content(step.test, predicate)
 
     def _content(self, name: Name, predicate: Exists | Compare) -> int:
         if isinstance(predicate, Exists):
             return self._named(name)
-        return self._held(("", self.labels.number(name.clark)), predicate)
+        return self._held(kernels.CONTENT, self.labels.number(name.clark), predicate)
 
     # --- keeping -----------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
         """The graph as arrays and a note (JSON)."""
         size = self.size
-        arrays = {"node": self._node[:size], "literal": self._literal[:size], "uses": np.array(self._uses, np.int32)}
-        about = {
+        arrays: dict[str, AnyArray] = {
+            "node": self._node[:size],
+            "literal": self._literal[:size],
+            "uses": np.array(self._uses, np.int32),
+        }
+        about: dict[str, Any] = {
             "strings": self.strings.keys,
-            "places": self.places.keys,
             "questions": [None if one is None else _written(one) for one in self.questions.keys],
             "selection": str(self.selection),
         }
@@ -382,11 +396,11 @@ class Guards:
             for at, uses in enumerate(found._uses)
             if uses
         }
-        held = [(left, right, int(x)) for what, left, right, x in found._numbers if what == kernels.HELD]
-        asked = [left for what, left, _, _ in found._numbers if what == kernels.ASKED]
-        _restore(found.places, [tuple(one) if one else None for one in about["places"]], (left for left, _, _ in held))
-        _restore(found.strings, about["strings"], (x for _, how, x in held if how in _STRINGS.values()))
+        keys = list(found._numbers)
+        strings = (int(x) for what, _, how, x in keys if what in _VALUES and how & 15 in _STRINGS.values())
+        _restore(found.strings, about["strings"], strings)
         found.longest = max(map(len, found.strings.numbers), default=0)
+        asked = (left for what, left, _, _ in keys if what == kernels.ASKED)
         _restore(found.questions, [one and _read(one) for one in about["questions"]], asked)
         return found
 
@@ -436,4 +450,3 @@ def _is_plain(step: Step) -> bool:
     if step.predicates and (step.axis is Axis.ATTRIBUTE or isinstance(step.test, Text)):
         return False
     return all(_is_plain_path(path) for one in step.predicates for path in paths_in(one))
-

@@ -227,16 +227,12 @@ def expand(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _count(entry: Any, flags: Any, hits: Any, total: Any, out: Any) -> None:
+def _count(entry: Any, flags: Any, hits: Any) -> None:
     """A query without guards holds; a clause has met one more of its linear paths."""
     if entry >= 0:
         flags[entry] = 1
     else:
-        clause = ~entry
-        hits[clause] += 1
-        if hits[clause] == total[clause]:
-            out[0] += 1
-            out[out[0]] = clause
+        hits[~entry] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -250,8 +246,6 @@ def _first_time(
     run: Any,
     flags: Any,
     hits: Any,
-    total: Any,
-    out: Any,
 ) -> None:
     for at in range(first, end):
         state = pool[at]
@@ -261,7 +255,7 @@ def _first_time(
             while number >= 0:
                 if met[number] != run:
                     met[number] = run
-                    _count(nfa.entry[number], flags, hits, total, out)
+                    _count(nfa.entry[number], flags, hits)
                 number = nfa.next[number]
 
 
@@ -282,14 +276,11 @@ def run_stack(
     work: Any,
     flags: Any,
     hits: Any,
-    total: Any,
-    out: Any,
 ) -> int:
     """YFilter's execution: a stack of sets of active states, one for each open element.
 
     `marked` holds for each state the last set that it was put into, `reached` whether it was active before in this
-    document, `met` the last run that counted an entry; `stack[d]` is where the set of depth d starts in `pool`. `out[0]`
-    counts candidates, written behind it.
+    document, `met` the last run that counted an entry; `stack[d]` is where the set of depth d starts in `pool`.
     """
     stamp = np.int64(1)
     depth, before, leaf = 0, 0, 0
@@ -299,7 +290,7 @@ def run_stack(
         if has_text and marks[at] > before and depth > 0:
             stamp += 1
             last = expand(nfa, TEXT, pool, stack[depth], end - stack[depth], marked, stamp, work, 0)
-            _first_time(nfa, work, 0, last, reached, met, run, flags, hits, total, out)
+            _first_time(nfa, work, 0, last, reached, met, run, flags, hits)
         before = marks[at]
         if tape[at] > 0:
             if end + min(8 * (end - stack[depth]), work.shape[0]) > pool.shape[0]:
@@ -309,12 +300,12 @@ def run_stack(
             depth += 1
             stack[depth] = end
             end = new_end
-            _first_time(nfa, pool, stack[depth], end, reached, met, run, flags, hits, total, out)
+            _first_time(nfa, pool, stack[depth], end, reached, met, run, flags, hits)
             while leaf < owner.shape[0] and owner[leaf] == at:
                 stamp += 1
                 size = end - stack[depth]
                 last = expand(nfa, attribute[leaf], pool, stack[depth], size, marked, stamp, work, 0)
-                _first_time(nfa, work, 0, last, reached, met, run, flags, hits, total, out)
+                _first_time(nfa, work, 0, last, reached, met, run, flags, hits)
                 leaf += 1
         elif tape[at] == END:
             end = stack[depth]
@@ -386,9 +377,7 @@ def open_cache(nfa: Any, cache: Any, marked: Any, work: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _visit(
-    entries: Any, pool: Any, first: Any, end: Any, run: Any, met: Any, flags: Any, hits: Any, total: Any, out: Any
-) -> None:
+def _visit(entries: Any, pool: Any, first: Any, end: Any, run: Any, met: Any, flags: Any, hits: Any) -> None:
     """Reports what is registered in a set, the first time that a document comes to it."""
     for at in range(first, end):
         entry = pool[at]
@@ -396,7 +385,7 @@ def _visit(
             flags[entry] = 1
         elif met[~entry] != run:
             met[~entry] = run
-            _count(entries[~entry], flags, hits, total, out)
+            _count(entries[~entry], flags, hits)
 
 
 @njit(cache=True, nogil=True)
@@ -414,8 +403,6 @@ def run_cached(
     work: Any,
     flags: Any,
     hits: Any,
-    total: Any,
-    out: Any,
 ) -> int:
     """The same execution on remembered sets; FULL when the cache has no room for another one.
 
@@ -454,7 +441,7 @@ def run_cached(
         if seen[after] != run:
             seen[after] = run
             start = first[after] + active[after]
-            _visit(entries, pool, start, start + accepted[after], run, met, flags, hits, total, out)
+            _visit(entries, pool, start, start + accepted[after], run, met, flags, hits)
         if opens:
             depth += 1
             stack[depth] = after

@@ -8,7 +8,7 @@ their members, so that a step costs what it finds.
 What needs values of the document, or an answer of the oracle, is first reported as *missing*; the caller fetches it and
 asks again.
 """
-# ruff: noqa: PLR0917, PLR1714 — a kernel takes arrays, and many; Numba compares numbers faster than it searches sets
+# ruff: noqa: PLR0917, PLR1714, SIM109, SIM110 — a kernel takes arrays, and many; Numba likes plain loops and comparisons
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from numba import njit
     NOTHING,  # nowhere
     START,  # the document
     NAMED,  # left: a label
-    HELD,  # left: a place of values, right: a comparison
+    ATTRIBUTE,  # at an element of the label right >> 4 an attribute of the label left compares, as right & 15 says
+    CONTENT,  # the string-value of an element of the label left compares
+    CHILD,  # at an element of the label right >> 4 a child of the label left has such a string-value
+    TEXT,  # at an element of the label right >> 4 a text compares
     ASKED,  # left: what the oracle is asked
     BOTH,
     EITHER,
@@ -33,47 +36,33 @@ from numba import njit
     BELOW,
     PLACED,  # right: a comparison of the position among the siblings of the set
     EVERYWHERE,  # every element, if the document is in the set
-) = range(14)
+) = range(17)
 EXISTS, SAME, DIFFERENT, EQUAL, UNEQUAL, LESS, AT_MOST, MORE, AT_LEAST = range(9)
 """Comparisons: of strings (by their numbers), then of numbers."""
 WILDCARD, ANY_ATTRIBUTE = 1, 2
-DONE, FULL = 0, 1
 ANSWERED, MISSING, NO_ROOM = 0, 1, 2
-_BITS = np.array(
-    [0, 1, 28, 2, 29, 14, 24, 3, 30, 22, 20, 15, 25, 17, 4, 8, 31, 27, 13, 23, 21, 19, 16, 7, 26, 12, 18, 6, 11, 5]
-    + [10, 9],
-    np.int64,
-)
+ATTRIBUTES, CONTENTS, TEXTS = 0, 1, 2
+"""Kinds of values."""
+PARENT, LAST, FIRST_CHILD, SIBLING, LABEL, SAME_LABEL = range(6)
+"""Columns of `tree`; -1 for none."""
+OWNER, VALUE_LABEL, STRING, NEXT, NEXT_NUMBER, NEXT_STRING = range(6)
+"""Columns of `rows`: the element, the label, the number of the string (or -1), and the chains that a row is in."""
+RUN, ROWS, STAMP = 0, 1, 2
+"""Places in `counts`."""
+_PLACES = "0 1 28 2 29 14 24 3 30 22 20 15 25 17 4 8 31 27 13 23 21 19 16 7 26 12 18 6 11 5 10 9"
+_BITS = np.array([int(place) for place in _PLACES.split()], np.int64)  # by de Bruijn's sequence 0x077CB531
 
 
-class Graph(NamedTuple):
-    """Conditions: node[n] is what it says, left, right; `literal` what HELD and PLACED compare with."""
+class Document(NamedTuple):
+    """A document as the kernel takes it. The document itself stands behind its elements: the root's parent."""
 
-    node: Any
-    literal: Any
-
-
-class Elements(NamedTuple):
-    """The elements of a document by number, in document order; the document itself stands behind them."""
-
-    parent: Any
-    last: Any  # the element after all below
-    child: Any  # the first one, or -1
-    sibling: Any  # the next one, or -1
-    label: Any
-    head: Any  # of a label: its first element, or -1
-    next: Any  # the next element of the same label, or -1
-    group: Any  # of a label: that of `p:*`, or -1
-
-
-class Held(NamedTuple):
-    """Values of a document: those of a place are rows first[place], …, end[place] - 1; first is -1 if not fetched."""
-
-    first: Any
-    end: Any
-    element: Any
-    text: Any  # the number of the string, or -1 if no condition mentions it
-    number: Any
+    tree: Any  # of an element: see the columns
+    by_label: Any  # of a label: its first element, and the label of `p:*` that it falls under (or -1)
+    rows: Any  # values of all kinds
+    number: Any  # of a row
+    by_kind: Any  # of a kind and a label: its first row, and its first row with a number (or -1)
+    by_string: Any  # of a kind and a string: its first row
+    range: Any  # of a kind: its first row (-1: not fetched) and the one after its last
     asked: Any  # of a question: its row in the pool, -1 if empty, -2 if not asked yet
 
 
@@ -82,13 +71,9 @@ class Answers(NamedTuple):
 
     memo: Any
     pool: Any
-    counts: Any  # run, rows in use
+    counts: Any
     stack: Any
-    seen: Any  # of an element (for positions): last stamp
-    count: Any  # and how many children have been met
-
-
-RUN, ROWS, STAMP = 0, 1, 2
+    places: Any  # of an element (for positions): last stamp, and how many children have been met
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -114,225 +99,227 @@ def compares(value: Any, how: Any, literal: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _fill(row: Any, first: Any, end: Any) -> None:
-    """Sets the bits first, …, end - 1."""
+def _mark(pool: Any, row: Any, one: Any) -> None:
+    """Puts an element into a set."""
+    pool[row, one >> 5] |= np.uint32(np.int64(1) << (one & 31))
+
+
+@njit(cache=True, nogil=True)
+def _fill(pool: Any, row: Any, first: Any, end: Any) -> None:
+    """Puts the elements first, …, end - 1 into a set."""
     at = first
     while at < end and at & 31:
-        row[at >> 5] |= np.uint32(np.int64(1) << (at & 31))
+        _mark(pool, row, at)
         at += 1
     while at + 32 <= end:
-        row[at >> 5] = np.uint32(0xFFFFFFFF)
+        pool[row, at >> 5] = np.uint32(0xFFFFFFFF)
         at += 32
     while at < end:
-        row[at >> 5] |= np.uint32(np.int64(1) << (at & 31))
+        _mark(pool, row, at)
         at += 1
 
 
 @njit(cache=True, nogil=True)
-def _named(elements: Any, label: Any, row: Any) -> None:
-    size = elements.label.shape[0]
+def _named(tree: Any, by_label: Any, label: Any, pool: Any, row: Any) -> None:
+    size = np.int64(tree.shape[0] - 1)
     if label == WILDCARD:
-        _fill(row, np.int64(0), np.int64(size))
+        _fill(pool, row, np.int64(0), size)
         return
-    at = np.int64(elements.head[label])
+    at = np.int64(by_label[label, 0])
     while at >= 0:
-        row[at >> 5] |= np.uint32(np.int64(1) << (at & 31))
-        at = np.int64(elements.next[at])
-    if elements.group[label] == label:
-        for at in range(size):
-            if elements.group[elements.label[at]] == label:
-                row[at >> 5] |= np.uint32(np.int64(1) << (at & 31))
+        _mark(pool, row, at)
+        at = np.int64(tree[at, SAME_LABEL])
+    if by_label[label, 1] == label:
+        for one in range(size):
+            if by_label[tree[one, LABEL], 1] == label:
+                _mark(pool, row, np.int64(one))
 
 
 @njit(cache=True, nogil=True)
-def _held(held: Any, place: Any, how: Any, literal: Any, row: Any) -> None:
-    for at in range(held.first[place], held.end[place]):
+def _first_row(by_label: Any, by_kind: Any, by_string: Any, kind: Any, label: Any, how: Any, literal: Any) -> Any:
+    """The first value that could compare, or -1; -2 where all of a kind must be looked at."""
+    if how == SAME:
+        return np.int64(by_string[kind, np.int64(literal)])
+    if label == WILDCARD or label == ANY_ATTRIBUTE or by_label[label, 1] == label:
+        return np.int64(-2)
+    if how == EQUAL or how >= LESS:
+        return np.int64(by_kind[kind, label, 1])
+    return np.int64(by_kind[kind, label, 0])
+
+
+@njit(cache=True, nogil=True)
+def _held(
+    tree: Any,
+    by_label: Any,
+    rows: Any,
+    number: Any,
+    first: Any,
+    start: Any,
+    end: Any,
+    up: Any,
+    label: Any,
+    right: Any,
+    literal: Any,
+    pool: Any,
+    row: Any,
+) -> None:
+    """The elements of a label whose values (with `up`: their children's) of another label compare.
+
+    Walks only what can compare: the rows of the string, those of the label that are numbers, or those of the label.
+    """
+    how, owner = right & 15, right >> 4
+    every = label == WILDCARD or label == ANY_ATTRIBUTE
+    group = not every and by_label[label, 1] == label
+    following = NEXT_STRING if how == SAME else (NEXT_NUMBER if how == EQUAL or how >= LESS else NEXT)
+    at = start if first == -2 else first
+    while at >= 0 and at < end:
         if how == EXISTS:
             holds = True
         elif how == SAME:
-            holds = held.text[at] == literal
+            holds = every or group or rows[at, VALUE_LABEL] == label
         elif how == DIFFERENT:
-            holds = held.text[at] != literal
+            holds = rows[at, STRING] != literal
         else:
-            holds = compares(held.number[at], how, literal)
-        if holds:
-            element = np.int64(held.element[at])
-            row[element >> 5] |= np.uint32(np.int64(1) << (element & 31))
+            holds = compares(number[at], how, literal)
+        if holds and (not group or by_label[rows[at, VALUE_LABEL], 1] == label):
+            one = np.int64(rows[at, OWNER])
+            if up:
+                one = np.int64(tree[one, PARENT])
+            if owner == WILDCARD or (
+                one < tree.shape[0] - 1 and (tree[one, LABEL] == owner or by_label[tree[one, LABEL], 1] == owner)
+            ):
+                _mark(pool, row, one)
+        at = at + 1 if first == -2 else np.int64(rows[at, following])
 
 
 @njit(cache=True, nogil=True)
-def _step(elements: Any, what: Any, source: Any, row: Any) -> None:
+def _step(tree: Any, what: Any, pool: Any, source: Any, row: Any) -> None:
     """From a set to its parents, ancestors, children or descendants."""
-    size = np.int64(elements.label.shape[0])
+    size = np.int64(tree.shape[0] - 1)
     done = np.int64(0)
-    for at in range(source.shape[0]):
-        word = np.int64(source[at])
+    for at in range(pool.shape[1]):
+        word = np.int64(pool[source, at])
         while word:
             one = (np.int64(at) << 5) + _lowest(word)
             word &= word - 1
             if what == PARENTS:
                 if one < size:
-                    one = np.int64(elements.parent[one])
-                    row[one >> 5] |= np.uint32(np.int64(1) << (one & 31))
+                    _mark(pool, row, np.int64(tree[one, PARENT]))
             elif what == ABOVE:
                 while one < size:
-                    one = np.int64(elements.parent[one])
-                    if (np.int64(row[one >> 5]) >> (one & 31)) & 1:
+                    one = np.int64(tree[one, PARENT])
+                    if (np.int64(pool[row, one >> 5]) >> (one & 31)) & 1:
                         break
-                    row[one >> 5] |= np.uint32(np.int64(1) << (one & 31))
+                    _mark(pool, row, one)
             elif what == CHILDREN:
-                one = np.int64(elements.child[one]) if one < size else np.int64(0)
+                one = np.int64(tree[one, FIRST_CHILD]) if one < size else np.int64(0)
                 while one >= 0:
-                    row[one >> 5] |= np.uint32(np.int64(1) << (one & 31))
-                    one = np.int64(elements.sibling[one])
+                    _mark(pool, row, one)
+                    one = np.int64(tree[one, SIBLING])
             elif one == size:
-                _fill(row, np.int64(0), size)
+                _fill(pool, row, np.int64(0), size)
             elif one >= done:
-                done = np.int64(elements.last[one])
-                _fill(row, one + 1, done)
+                done = np.int64(tree[one, LAST])
+                _fill(pool, row, one + 1, done)
 
 
 @njit(cache=True, nogil=True)
-def _placed(elements: Any, answers: Any, how: Any, number: Any, source: Any, row: Any) -> None:
+def _placed(tree: Any, places: Any, counts: Any, how: Any, number: Any, pool: Any, source: Any, row: Any) -> None:
     """Those whose position among the siblings in the set compares."""
-    answers.counts[STAMP] += 1
-    stamp = answers.counts[STAMP]
-    for at in range(source.shape[0]):
-        word = np.int64(source[at])
+    counts[STAMP] += 1
+    stamp = counts[STAMP]
+    for at in range(pool.shape[1]):
+        word = np.int64(pool[source, at])
         while word:
             one = (np.int64(at) << 5) + _lowest(word)
             word &= word - 1
-            parent = elements.parent[one]
-            if answers.seen[parent] != stamp:
-                answers.seen[parent] = stamp
-                answers.count[parent] = 0
-            answers.count[parent] += 1
-            if compares(np.float64(answers.count[parent]), how, number):
-                row[one >> 5] |= np.uint32(np.int64(1) << (one & 31))
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _row(memo: Any) -> Any:
-    return (memo & 0xFFFFFFFF) - 1
+            parent = tree[one, PARENT]
+            if places[parent, 0] != stamp:
+                places[parent, 0] = stamp
+                places[parent, 1] = 0
+            places[parent, 1] += 1
+            if compares(np.float64(places[parent, 1]), how, number):
+                _mark(pool, row, one)
 
 
 @njit(cache=True, nogil=True)
-def solve(graph: Any, elements: Any, held: Any, answers: Any, root: Any, missing: Any) -> int:
-    """Answers a node and what it needs; MISSING if something must be fetched first, NO_ROOM if the pool is full."""
-    memo, pool, counts, stack = answers.memo, answers.pool, answers.counts, answers.stack
-    run = counts[RUN]
-    size = np.int64(elements.label.shape[0])
-    depth = 1
-    stack[0] = root
-    while depth > 0:
-        node = np.int64(stack[depth - 1])
-        if memo[node] >> 32 == run:
-            depth -= 1
-            continue
-        what = graph.node[node, 0]
-        left, right = np.int64(graph.node[node, 1]), np.int64(graph.node[node, 2])
-        first, second = np.int64(-1), np.int64(-1)
-        if what >= BOTH:
-            if memo[left] >> 32 != run:
-                stack[depth] = left
-                depth += 1
-                continue
-            first = _row(memo[left])
-            if first < 0 and what != EITHER and what != WITHOUT:
-                memo[node] = run << 32
-                depth -= 1
-                continue
-            if what <= EITHER:
-                if memo[right] >> 32 != run:
-                    stack[depth] = right
-                    depth += 1
-                    continue
-                second = _row(memo[right])
-                if first < 0 or second < 0:  # of BOTH only the second can be empty here
-                    kept = np.int64(-1) if what == BOTH else max(first, second)
-                    memo[node] = (run << 32) | (kept + 1)
-                    depth -= 1
-                    continue
-        elif what == HELD and held.first[left] < 0:
-            _miss(missing, np.int64(0), left)
-            return MISSING
-        elif what == ASKED:
-            if held.asked[left] == -2:
-                _miss(missing, np.int64(1), left)
-                return MISSING
-            memo[node] = (run << 32) | np.int64(held.asked[left] + 1)
-            depth -= 1
-            continue
-        used = counts[ROWS]
-        if used >= pool.shape[0]:
-            return NO_ROOM
-        row = pool[used]
-        if what == BOTH:
-            for at in range(row.shape[0]):
-                row[at] = pool[first, at] & pool[second, at]
-        elif what == EITHER:
-            for at in range(row.shape[0]):
-                row[at] = pool[first, at] | pool[second, at]
-        else:
-            row[:] = 0
-            if what == NAMED:
-                _named(elements, left, row)
-            elif what == HELD:
-                _held(held, left, right, graph.literal[node], row)
-            elif what == START:
-                _fill(row, size, size + 1)
-            elif what == WITHOUT:
-                _fill(row, np.int64(0), size)
-                if first >= 0:
-                    for at in range(row.shape[0]):
-                        row[at] &= ~pool[first, at]
-            elif what == EVERYWHERE:
-                if (np.int64(pool[first, size >> 5]) >> (size & 31)) & 1:
-                    _fill(row, np.int64(0), size)
-            elif what == PLACED:
-                _placed(elements, answers, right, graph.literal[node], pool[first], row)
-            elif what != NOTHING:
-                _step(elements, what, pool[first], row)
-        some = False
-        for at in range(row.shape[0]):
-            if row[at] != 0:
-                some = True
-                break
-        if some:
-            counts[ROWS] += 1
-            memo[node] = (run << 32) | (used + 1)
-        else:
-            memo[node] = run << 32
-        depth -= 1
-    return ANSWERED
+def _combine(what: Any, pool: Any, first: Any, second: Any, row: Any, size: Any) -> None:
+    """Sets from sets, word by word."""
+    if what == BOTH:
+        for at in range(pool.shape[1]):
+            pool[row, at] = pool[first, at] & pool[second, at]
+    elif what == EITHER:
+        for at in range(pool.shape[1]):
+            pool[row, at] = pool[first, at] | pool[second, at]
+    elif what == WITHOUT:
+        _fill(pool, row, np.int64(0), size)
+        if first >= 0:
+            for at in range(pool.shape[1]):
+                pool[row, at] &= ~pool[first, at]
+    elif (np.int64(pool[first, size >> 5]) >> (size & 31)) & 1:  # EVERYWHERE
+        _fill(pool, row, np.int64(0), size)
 
 
 @njit(cache=True, nogil=True)
-def chain(labels: Any, head: Any, following: Any) -> None:
-    """Chains the elements of each label, in document order."""
-    for at in range(labels.shape[0] - 1, -1, -1):
-        following[at] = head[labels[at]]
-        head[labels[at]] = at
+def _is_empty(pool: Any, row: Any) -> Any:
+    for at in range(pool.shape[1]):
+        if pool[row, at] != 0:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)
-def _miss(missing: Any, kind: Any, what: Any) -> None:
-    """Reports a place (0) or a question (1) that is not fetched; `missing[0, 0]` counts."""
-    for at in range(1, missing[0, 0] + 1):
-        if missing[at, 0] == kind and missing[at, 1] == what:
+def _miss(missing: Any, what: Any) -> None:
+    """Reports a question, or values (~kind); `missing[0]` counts."""
+    for at in range(1, missing[0] + 1):
+        if missing[at] == what:
             return
-    if missing[0, 0] + 1 < missing.shape[0]:
-        missing[0, 0] += 1
-        missing[missing[0, 0], 0] = kind
-        missing[missing[0, 0], 1] = what
+    if missing[0] + 1 < missing.shape[0]:
+        missing[0] += 1
+        missing[missing[0]] = what
 
 
 @njit(cache=True, nogil=True)
-def select(
-    graph: Any,
-    elements: Any,
-    held: Any,
-    answers: Any,
+def chain_elements(tree: Any, by_label: Any) -> None:
+    """Chains the elements of each label, in document order."""
+    for at in range(tree.shape[0] - 2, -1, -1):
+        tree[at, SAME_LABEL] = by_label[tree[at, LABEL], 0]
+        by_label[tree[at, LABEL], 0] = at
+
+
+@njit(cache=True, nogil=True)
+def chain_values(rows: Any, number: Any, first: Any, by_label: Any, by_string: Any) -> None:
+    """Chains rows by label, by label if they are numbers, and by string."""
+    for at in range(rows.shape[0] - 1, first - 1, -1):
+        label, text = rows[at, VALUE_LABEL], rows[at, STRING]
+        rows[at, NEXT] = by_label[label, 0]
+        by_label[label, 0] = at
+        rows[at, NEXT_NUMBER] = by_label[label, 1]
+        if number[at] == number[at]:
+            by_label[label, 1] = at
+        rows[at, NEXT_STRING] = -1
+        if text >= 0:
+            rows[at, NEXT_STRING] = by_string[text]
+            by_string[text] = at
+
+
+@njit(cache=True, nogil=True)
+def select(  # one loop, without calls that pass many arrays: it runs for every candidate
+    node: Any,
+    literal: Any,
+    tree: Any,
+    by_label: Any,
+    rows: Any,
+    number: Any,
+    by_kind: Any,
+    by_string: Any,
+    ranges: Any,
+    asked: Any,
+    memo: Any,
+    pool: Any,
+    counts: Any,
+    stack: Any,
+    places: Any,
     tests: Any,
     clauses: Any,
     slots: Any,
@@ -344,41 +331,103 @@ def select(
 
     A clause has up to three conditions, tests[clause]. Gives how many clauses were looked at: fewer than all if the
     pool is full. waiting[0] counts the clauses that need something missing, written behind it.
+
+    node[n] is what a condition says, left and right; `literal` what values and positions compare with. The other
+    arrays are those of `Document` and `Answers`.
     """
-    pool, memo, run = answers.pool, answers.memo, answers.counts[RUN]
+    run, size = counts[RUN], np.int64(tree.shape[0] - 1)
+    found = np.zeros(3, np.int64)
     for at in range(clauses.shape[0]):
         clause = clauses[at]
         if flags[slots[clause]]:
             continue
-        first, status = np.int64(-1), ANSWERED
-        rows0, rows1, rows2 = np.int64(-1), np.int64(-1), np.int64(-1)
+        status, result = ANSWERED, np.int64(0)
         for part in range(3):
-            node = np.int64(tests[clause, part])
-            if node < 0:
+            root = np.int64(tests[clause, part])
+            if root < 0:
+                found[part] = found[0]
                 continue
-            if memo[node] >> 32 != run:
-                status = solve(graph, elements, held, answers, node, missing)
-                if status != ANSWERED:
-                    break
-            first = _row(memo[node])
-            if first < 0:
+            depth = 0
+            if memo[root] >> 32 != run:
+                stack[0] = root
+                depth = 1
+            while depth > 0:
+                one = np.int64(stack[depth - 1])
+                if memo[one] >> 32 == run:
+                    depth -= 1
+                    continue
+                what, left, right = node[one, 0], np.int64(node[one, 1]), np.int64(node[one, 2])
+                first, second, used = np.int64(-1), np.int64(-1), counts[ROWS]
+                known = np.int64(-1)  # the row of the answer, if nothing has to be computed
+                compute = True
+                if what >= BOTH:
+                    if memo[left] >> 32 != run:
+                        stack[depth] = left
+                        depth += 1
+                        continue
+                    first = (memo[left] & 0xFFFFFFFF) - 1
+                    compute = first >= 0 or what == EITHER or what == WITHOUT
+                    if compute and what <= EITHER:
+                        if memo[right] >> 32 != run:
+                            stack[depth] = right
+                            depth += 1
+                            continue
+                        second = (memo[right] & 0xFFFFFFFF) - 1
+                        if first < 0 or second < 0:  # of BOTH only the second can be empty here
+                            compute = False
+                            known = np.int64(-1) if what == BOTH else max(first, second)
+                elif what == ASKED:
+                    if asked[left] == -2:
+                        _miss(missing, left)
+                        status = MISSING
+                        break
+                    known, compute = np.int64(asked[left]), False
+                elif what >= ATTRIBUTE:
+                    second = np.int64(ATTRIBUTES if what == ATTRIBUTE else (TEXTS if what == TEXT else CONTENTS))
+                    if ranges[second, 0] < 0:
+                        _miss(missing, ~second)
+                        status = MISSING
+                        break
+                    first = _first_row(by_label, by_kind, by_string, second, left, right & 15, literal[one])
+                    compute = first != -1
+                if compute:
+                    if used >= pool.shape[0]:
+                        return at
+                    if what != BOTH and what != EITHER:
+                        for word in range(pool.shape[1]):
+                            pool[used, word] = 0
+                    if what == NAMED:
+                        _named(tree, by_label, left, pool, used)
+                    elif what == START:
+                        _mark(pool, used, size)
+                    elif what >= ATTRIBUTE and what <= TEXT:
+                        start, end, up = ranges[second, 0], ranges[second, 1], what == CHILD
+                        _held(
+                            tree, by_label, rows, number, first, start, end, up, left, right, literal[one], pool, used
+                        )
+                    elif what == PLACED:
+                        _placed(tree, places, counts, right, literal[one], pool, first, used)
+                    elif what == BOTH or what == EITHER or what == WITHOUT or what == EVERYWHERE:
+                        _combine(what, pool, first, second, used, size)
+                    elif what != NOTHING:
+                        _step(tree, what, pool, first, used)
+                    if not _is_empty(pool, used):
+                        counts[ROWS] += 1
+                        known = used
+                memo[one] = (run << 32) | (known + 1)
+                depth -= 1
+            if status != ANSWERED:
                 break
-            if part == 0:
-                rows0 = rows1 = rows2 = first
-            elif part == 1:
-                rows1 = first
-            else:
-                rows2 = first
-        if status == NO_ROOM:
-            return at
+            result = (memo[root] & 0xFFFFFFFF) - 1
+            if result < 0:
+                break
+            found[part] = result
         if status == MISSING:
             waiting[0] += 1
             waiting[waiting[0]] = clause
-            continue
-        if first < 0:
-            continue
-        for word in range(pool.shape[1]):
-            if pool[rows0, word] & pool[rows1, word] & pool[rows2, word]:
-                flags[slots[clause]] = 1
-                break
+        elif result >= 0:
+            for word in range(pool.shape[1]):
+                if pool[found[0], word] & pool[found[1], word] & pool[found[2], word]:
+                    flags[slots[clause]] = 1
+                    break
     return clauses.shape[0]

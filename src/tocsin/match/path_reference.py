@@ -1,10 +1,10 @@
 """What the path kernels compute, said plainly; and YFilter's two ways with predicates side by side.
 
-The first part is the definition that `match.path_kernels` is tested against. The second one is a whole filter in
-ordinary Python: `TreeFilter` walks a document with sets of active states (XML filtering paper §5, its run-time stack is
-Python's own). Under *Inline* a state is entered only if its predicates hold at the element; under *Selection Postponed*
-the states know no predicates, and a clause is checked after its path has been accepted. Both use the same checks, so
-what differs is only when they are made.
+The first part is the definition that `match.path_kernels` is tested against, the second that of
+`match.path_mask_kernels`. The third one is a whole filter in ordinary Python: `TreeFilter` walks a document with sets
+of active states (XML filtering paper §5, its run-time stack is Python's own). Under *Inline* a state is entered only if
+its predicates hold at the element; under *Selection Postponed* the states know no predicates, and a clause is checked
+after its path has been accepted. Both use the same checks, so what differs is only when they are made.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tocsin.markup import Markup
-from tocsin.match.path_guards import Selection
+from tocsin.markup import Markup, Tree
+from tocsin.match import path_mask_kernels as kernels
+from tocsin.match.path_guards import Guards, Selection
 from tocsin.match.path_readings import Prefix, Reading, Shared
 from tocsin.query.xpath.ast import Path
-from tocsin.query.xpath.routes import EPSILON, TEXT, Clause, Hop, Linear, clauses_of
-from tocsin.query.xpath.semantics import holds_xpath, take_step
+from tocsin.query.xpath.routes import EPSILON, TEXT, WILDCARD, Clause, Hop, Linear, clauses_of
+from tocsin.query.xpath.semantics import compares, holds_xpath, is_true, take_step
 
 # --- definitions -----------------------------------------------------------------------------------------------------
 
@@ -68,6 +69,106 @@ def run_stack(paths: Sequence[Linear], document: Markup) -> list[int]:
     """The linear paths that occur in a document: what both kernels compute."""
     found = list(dict.fromkeys(chains(document)))
     return [number for number, path in enumerate(paths) if any(accepts(path, chain) for chain in found)]
+
+
+# --- conditions -----------------------------------------------------------------------------------------------------
+
+
+def evaluate(guards: Guards, document: Markup, number: int) -> set[int]:
+    """The elements at which a condition holds; the document itself has the number after the last element's."""
+    tree = document.tree
+    size = len(tree.names)
+    node, literal = guards.graph
+    what, left, right = node[number].tolist()
+    label = guards.labels.names[left] if what < kernels.ASKED else ""
+
+    def inner(one: int) -> set[int]:
+        return evaluate(guards, document, one)
+
+    def parent(element: int) -> int:
+        return size if tree.parents[element] < 0 else tree.parents[element]
+
+    match what:
+        case kernels.START:
+            return {size}
+        case kernels.NAMED:
+            return {one for one, name in enumerate(tree.names) if fits(label, name)}
+        case kernels.ATTRIBUTE | kernels.CONTENT | kernels.CHILD | kernels.TEXT:
+            owner, how = guards.labels.names[right >> 4], right & 15
+            compared = float(literal[number])
+            if how in (kernels.SAME, kernels.DIFFERENT):
+                compared_with: str | float | None = guards.strings.keys[int(compared)]
+            else:
+                compared_with = compared
+            found = {
+                parent(one) if what == kernels.CHILD else one
+                for one, name, value in _valued(tree, what)
+                if (what == kernels.TEXT or fits(label, name))
+                and (how == kernels.EXISTS or _compares(value, how, compared_with))
+            }
+            return {one for one in found if owner == WILDCARD or (one < size and fits(owner, tree.names[one]))}
+        case kernels.ASKED:
+            question = guards.questions.keys[left]
+            assert question is not None
+            asked, of = question[0], guards.labels.names[question[1]]
+            if isinstance(asked, Path):
+                return {0} if holds_xpath(asked, document) else set()
+            chosen = (one for one, name in enumerate(tree.names) if fits(of, name))
+            return {one for one in chosen if is_true(asked, tree, ("element", one, 0), 0)}
+        case kernels.BOTH:
+            return inner(left) & inner(right)
+        case kernels.EITHER:
+            return inner(left) | inner(right)
+        case kernels.WITHOUT:
+            return set(range(size)) - inner(left)
+        case kernels.PARENTS:
+            return {parent(one) for one in inner(left) if one < size}
+        case kernels.ABOVE:
+            below = inner(left)
+            return {one for one in range(size + 1) if any(_is_below(tree, other, one) for other in below)}
+        case kernels.CHILDREN:
+            above = inner(left)
+            return {one for one in range(size) if parent(one) in above}
+        case kernels.BELOW:
+            above = inner(left)
+            return {one for one in range(size) if any(_is_below(tree, one, other) for other in above)}
+        case kernels.PLACED:
+            among = inner(left)
+            return {
+                one
+                for one in among
+                if kernels.compares(
+                    sum(parent(other) == parent(one) for other in among if other <= one), right, literal[number]
+                )
+            }
+        case kernels.EVERYWHERE:
+            return set(range(size)) if size in inner(left) else set()
+    return set()
+
+
+def _valued(tree: Tree, what: int) -> Iterator[tuple[int, str, str]]:
+    """Elements with the name and value of each attribute, of themselves, or of each text."""
+    for one, name in enumerate(tree.names):
+        match what:
+            case kernels.ATTRIBUTE:
+                yield from ((one, "@" + key, value) for key, value in tree.attributes[one].items())
+            case kernels.TEXT:
+                yield from ((one, TEXT, value) for value in tree.texts[one])
+            case _:
+                yield one, name, tree.value(one)
+
+
+def _compares(value: str, how: int, literal: str | float | None) -> bool:
+    op = {kernels.SAME: "=", kernels.DIFFERENT: "!=", kernels.EQUAL: "=", kernels.UNEQUAL: "!=", kernels.LESS: "<"}
+    op |= {kernels.AT_MOST: "<=", kernels.MORE: ">", kernels.AT_LEAST: ">="}
+    assert literal is not None
+    return compares(value, op[how], literal)
+
+
+def _is_below(tree: Tree, one: int, other: int) -> bool:
+    """Is an element (not the document) a descendant of another one, or of the document?"""
+    size = len(tree.names)
+    return one < size and (other == size or other < one < tree.last[other])
 
 
 # --- a filter in plain Python ----------------------------------------------------------------------------------------

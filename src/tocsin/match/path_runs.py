@@ -54,21 +54,15 @@ def read_tape(labels: Labels, document: Markup) -> Tape:
 
 
 class Found(NamedTuple):
-    """What the runs write: flags of slots that hold, hits of clauses, candidates behind their number (out[0])."""
+    """What the runs write: flags of slots that hold, and how many of its linear paths each clause has met."""
 
     flags: npt.NDArray[np.uint8]
     hits: IntArray
-    out: IntArray
 
     @staticmethod
     def empty(slots: int, clauses: int) -> Found:
         """Room for so many."""
-        return Found(np.zeros(slots, np.uint8), np.zeros(clauses, np.int32), np.zeros(clauses + 1, np.int32))
-
-    @property
-    def candidates(self) -> IntArray:
-        """The clauses that have met all their linear paths."""
-        return self.out[1 : self.out[0] + 1]
+        return Found(np.zeros(slots, np.uint8), np.zeros(clauses, np.int32))
 
 
 class Runner:
@@ -90,8 +84,8 @@ class Runner:
         """How many sets are remembered."""
         return 0 if self._cache is None or self.stale else int(self._cache.counts[kernels.SETS])
 
-    def run(self, automaton: Automaton, tape: Tape, total: IntArray, found: Found) -> None:
-        """Marks the slots that hold without guards, and the clauses that have met all their linear paths."""
+    def run(self, automaton: Automaton, tape: Tape, found: Found) -> None:
+        """Marks the slots that hold without guards, and counts the linear paths that clauses have met."""
         if self.stale:
             self._met = np.zeros(max(1, len(automaton.nfa.next)), np.int64)
             self._renew(automaton)
@@ -100,19 +94,19 @@ class Runner:
         while True:
             run: Any = kernels.run_cached
             room = (self._marked, self._met, self._stack, self._work)
-            status = run(automaton.nfa, self._cache, *tape, *room, found.flags, found.hits, total, found.out)
+            status = run(automaton.nfa, self._cache, *tape, *room, *found)
             if status == kernels.DONE:
                 self._fresh = False
                 return
             if len(self._cache.pool) >= self._limits.cache_pool_max and self._fresh:
-                self._run_stack(automaton, tape, total, found)
+                self._run_stack(automaton, tape, found)
                 return
             if len(self._cache.pool) < self._limits.cache_pool_max:
                 self._cache = _larger_cache(self._cache)
             else:
                 self._renew(automaton)
 
-    def _run_stack(self, automaton: Automaton, tape: Tape, total: IntArray, found: Found) -> None:
+    def _run_stack(self, automaton: Automaton, tape: Tape, found: Found) -> None:
         """Without the cache: for a document whose paths are too many to remember."""
         assert self._cache is not None
         pool = np.zeros(4 * len(self._work), np.int32)
@@ -121,7 +115,7 @@ class Runner:
             marked, reached = np.zeros(len(self._marked), np.int64), np.zeros(len(self._marked), np.uint8)
             room = (marked, reached, self._met, number, self._stack, pool, self._work)
             run: Any = kernels.run_stack
-            if run(automaton.nfa, *tape, *room, found.flags, found.hits, total, found.out) == kernels.DONE:
+            if run(automaton.nfa, *tape, *room, *found) == kernels.DONE:
                 return
             pool = np.zeros(2 * len(pool), np.int32)
 

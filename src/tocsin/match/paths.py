@@ -59,7 +59,7 @@ class _Part:
 
     def insert(self, entries: list[_Entry]) -> list[tuple[_Entry, int, int]]:
         """Registers entries; gives them with states and places."""
-        found = []
+        found: list[tuple[_Entry, int, int]] = []
         for first in range(0, len(entries), INSERTED_TOGETHER):
             some = entries[first : first + INSERTED_TOGETHER]
             states, places = self.automaton.insert_numbered([one.path for one in some], [one.entry for one in some])
@@ -94,7 +94,7 @@ class PathIndex:
         self._pending: list[_Entry] = []
         self._selector = Selector()
         self._clauses: dict[int, list[int]] = {}  # of a slot with guards
-        self._total = np.zeros(64, np.int32)  # of a clause: its linear paths, 0 if it is not in use
+        self._total = np.full(64, -1, np.int32)  # of a clause: its linear paths, -1 if it is not in use
         self._tests = np.full((64, 3), -1, np.int32)  # of a clause: its conditions
         self._slot_of = np.zeros(64, np.int32)  # of a clause
         self._clause_count = 0
@@ -144,7 +144,7 @@ class PathIndex:
         for clause in clauses:
             self._own_clauses()
             self.guards.release(tuple(self._tests[clause].tolist()))
-            self._total[clause] = 0
+            self._total[clause] = -1
             self._tests[clause] = -1
         for part in self._parts[1:]:
             if slot in part.entries:
@@ -266,23 +266,21 @@ class PathIndex:
         self._flush()
         tape = read_tape(self.labels, document)
         found = self._run(tape)
-        candidates = found.candidates
-        if self.guards.selection is Selection.INLINE:
-            candidates = np.flatnonzero(self._total).astype(np.int32)
+        total = self._total[: self._clause_count]
+        met = total >= 0 if self.guards.selection is Selection.INLINE else found.hits == total
+        candidates = np.flatnonzero(met).astype(np.int32)
         self.checked = len(candidates)
         if len(candidates):
-            self._selector.select(
-                self.guards, document, tape, self._tests, self._slot_of, candidates, found.flags
-            )
+            self._selector.select(self.guards, document, tape, self._tests, self._slot_of, candidates, found.flags)
         if self._dead:
             found.flags[self._dead] = 0
         return self._slots.numbers(found.flags)
 
     def _run(self, tape: Tape) -> Found:
         """What the structure of a document says, before any predicate is looked at."""
-        found = Found.empty(self._slots.used, max(1, self._clause_count))
+        found = Found.empty(self._slots.used, self._clause_count)
         for part in self._parts:
-            part.runner.run(part.automaton, tape, self._total, found)
+            part.runner.run(part.automaton, tape, found)
         return found
 
     # --- keeping -----------------------------------------------------------------------------
@@ -330,7 +328,7 @@ class PathIndex:
         found._tests, found._slot_of = arrays["tests"], arrays["slot_of"]
         found._clause_count = len(found._total)
         for clause, (total, slot) in enumerate(zip(found._total.tolist(), found._slot_of.tolist(), strict=True)):
-            if total:
+            if total >= 0:
                 found._clauses.setdefault(slot, []).append(clause)
             else:
                 found._free_clauses.append(clause)

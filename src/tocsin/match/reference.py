@@ -229,6 +229,12 @@ def collect_touched(marks: Marks) -> list[int]:
     return sorted(key for key, mask in marks.items() if mask)
 
 
+def count_marks(marks: Marks, frequency: dict[int, int]) -> None:
+    """Add to the frequency of each key the number of documents that have it."""
+    for key, mask in marks.items():
+        frequency[key] = frequency.get(key, 0) + mask.bit_count()
+
+
 def clear_marks(marks: Marks) -> None:
     """No key occurs."""
     marks.clear()

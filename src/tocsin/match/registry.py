@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from tocsin.markup import read_markup
 from tocsin.match.engine import Counts
 from tocsin.match.ids import Ids
 from tocsin.match.index import ANY_SIZE, QueryIndex, is_plain
+from tocsin.match.lines import Found, Lines
 from tocsin.match.paths import PathIndex
 from tocsin.match.segments import Segment
 from tocsin.match.snapshot import ArrayFile, open_arrays, write_arrays
@@ -35,7 +36,7 @@ from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge
 from tocsin.query.standing import parse_subscription
 from tocsin.query.xpath.parse import parse_xpath
-from tocsin.settings import DEFAULTS, QueryLimits
+from tocsin.settings import DEFAULTS, DocumentLimits, QueryLimits
 from tocsin.text import STANDARD, Analysis
 
 U32 = npt.NDArray[np.uint32]
@@ -189,11 +190,22 @@ class Registry:
         """(owner, index of the document) for every match, by document, then by owner."""
         self._register_waiting()
         owners, places = self.index.match(documents, knowledge)
-        return self._where_paths_hold(owners, places, documents) if len(self.paths) else (owners, places)
+        if not len(self.paths):
+            return owners, places
+        return self._where_paths_hold(owners, places, self._paths_held(enumerate(documents)))
 
-    def _where_paths_hold(self, owners: U32, places: I64, documents: Sequence[Document]) -> tuple[U32, I64]:
+    def match_lines(self, lines: Lines, knowledge: Knowledge, limits: DocumentLimits = DEFAULTS.document) -> Found:
+        """match_owners() of the documents in JSON lines, most of which need not become documents for it."""
+        self._register_waiting()
+        found = self.index.match_lines(lines, knowledge, limits)
+        if not len(self.paths):
+            return found
+        held = self._paths_held((line, found.document(line, limits)) for line in _may_have_xml(found))
+        owners, places = self._where_paths_hold(found.owners, found.places, held)
+        return replace(found, owners=owners, places=places)
+
+    def _where_paths_hold(self, owners: U32, places: I64, held: I64) -> tuple[U32, I64]:
         """Keeps what has no path or whose path holds too, and adds what asks for a path only."""
-        held = self._paths_held(documents)
         both = self._asking_both()
         found = places << OWNER_BITS | owners.astype(np.int64)
         found = found[~_among(owners, both) | np.isin(found, held)]
@@ -201,11 +213,11 @@ class Registry:
         every = np.sort(np.concatenate([found, path_only]))
         return (every & (1 << OWNER_BITS) - 1).astype(np.uint32), every >> OWNER_BITS
 
-    def _paths_held(self, documents: Sequence[Document]) -> I64:
-        """The pairs of document and owner whose path selects something, each as one number, ascending."""
+    def _paths_held(self, documents: Iterable[tuple[int, Document]]) -> I64:
+        """The pairs of place and owner whose path selects something, each as one number, ascending."""
         found = [
             self.paths.match(read_markup(document.xml)) | np.int64(place << OWNER_BITS)
-            for place, document in enumerate(documents)
+            for place, document in documents
             if document.xml is not None
         ]
         return np.concatenate(found) if found else np.empty(0, np.int64)
@@ -308,6 +320,12 @@ class Registry:
         self.version, self._next_file, self._removed = about["version"], about["next_file"], about["removed"]
         self._files = {**parts, **written}
         return self
+
+
+def _may_have_xml(found: Found) -> list[int]:
+    """The lines whose document has XML, and perhaps some others."""
+    plain = [line for line in np.flatnonzero(found.id_start >= 0).tolist() if b'"xml"' in found.lines[line]]
+    return sorted([*plain, *found.odd])
 
 
 def _segment_arrays(segment: Segment) -> dict[str, npt.NDArray[Any]]:

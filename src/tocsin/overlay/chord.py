@@ -20,7 +20,8 @@ from tocsin.overlay.message import Address, Message, Peer, message
 from tocsin.overlay.node import Deliver, Effect, Handler, Node, Seconds, Send, Token, Wake
 from tocsin.overlay.table import BACK_STEPS, Table
 
-HOPS_MAX = 192
+HOPS_MAX = 48
+"""Twice what a ring of millions needs: a message that goes further goes in circles while tables are wrong."""
 Then: TypeAlias = Callable[[Peer | None, int, Seconds], list[Effect]]
 
 
@@ -38,6 +39,10 @@ class ChordSettings:
     """Unanswered probes after which a neighbour is taken for dead."""
     suspicion_seconds: Seconds = 10.0
     """How long nothing is believed of a node that was taken for dead, unless it speaks itself."""
+    losses_max: int = 1
+    """Neighbours that may be lost at a time; after more a node does not know whether they died or it is cut off."""
+    doubt_seconds: Seconds = 60.0
+    """How long a lost neighbour counts; then it is taken to be gone for good, and the others go on without it."""
     fingers_per_tick: int = 2
     """Fingers that are looked up again at each tick."""
     lookup_seconds: Seconds = 2.0
@@ -69,6 +74,7 @@ class FindOwner(Message):
 
     request: int
     sender: Peer
+    is_place: bool  # whoever stands there on the ring should answer, even if it may not act as owner now
 
 
 @message(3)
@@ -117,6 +123,7 @@ class _Request:
     then: Then
     is_iterative: bool
     via: Address | None
+    is_place: bool
     attempt: int = 0
     asked: int = 0
 
@@ -129,6 +136,7 @@ class Chord:
         "_last_request",
         "_requests",
         "is_gone",
+        "is_placed",
         "is_ready",
         "me",
         "node",
@@ -145,6 +153,7 @@ class Chord:
         self.table = Table(node.me, settings.successors)
         self.predecessor: Peer | None = None
         self.is_ready = False  # it has what belongs to its range; before that it owns nothing
+        self.is_placed = False  # it has been in the ring, and others can build on where it stands
         self.is_gone = False  # it left, and passes on what still comes
         self._held: list[Message] | None = None
         self._requests: dict[int, _Request] = {}
@@ -171,6 +180,15 @@ class Chord:
             return None if self.table.successors else True
         return (key - low.key - 1) & MASK <= (self.me.key - low.key - 1) & MASK
 
+    def stands(self, key: Key, last: int) -> bool | None:
+        """Whether the place of a key on the ring is this node's, as far as it knows."""
+        if self.is_gone or not self.is_placed:
+            return False if self.is_gone else None
+        low = self.predecessor
+        if low is None:
+            return bool(last) or not self.table.successors
+        return (key - low.key - 1) & MASK <= (self.me.key - low.key - 1) & MASK
+
     def hold(self, message: Message) -> list[Effect]:
         """Keeps a message until ownership is clear."""
         if self._held is None:
@@ -191,7 +209,7 @@ class Chord:
     def step(self, key: Key, attempt: int, last: int) -> tuple[Peer | None, int]:
         """The next node for a message that is not for this one."""
         if self.is_gone:
-            return (self.table.successors[0], BACK_STEPS) if self.table.successors else (None, 0)
+            return (self.table.successors[0], last - 1 if last else BACK_STEPS) if self.table.successors else (None, 0)
         if last and self.predecessor is not None:
             return self.predecessor, last - 1
         return self.table.next_hop(key, attempt)
@@ -201,36 +219,44 @@ class Chord:
         return self._on_route(Route(key, payload, 0, attempt, 0), now)
 
     def _on_route(self, message: Route, now: Seconds) -> list[Effect]:
-        key, last = message.key, message.last
-        is_owner = self.owns(key)
+        key, last, payload = message.key, message.last, message.payload
+        is_place = type(payload) is FindOwner and payload.is_place
+        is_owner = self.stands(key, last) if is_place else self.owns(key)
         if is_owner:
-            return self.node.deliver(message.payload, (key,), message.hops, now)
+            return self.node.deliver(payload, (key,), message.hops, now)
         if is_owner is None and (last or not self.table.successors):
             return self.hold(message)
         hop, last = self.step(key, message.attempt, last)
         if hop is None or message.hops >= HOPS_MAX:
             self.node.dropped += 1
             return []
-        return [Send(hop.address, Route(key, message.payload, message.hops + 1, message.attempt, last))]
+        return [Send(hop.address, Route(key, payload, message.hops + 1, message.attempt, last))]
 
     # --- lookups -----------------------------------------------------------------------------------------------------
 
-    def lookup(
-        self, key: Key, now: Seconds, then: Then | None = None, is_iterative: bool = False, via: Address | None = None
-    ) -> list[Effect]:
+    def lookup(self, key: Key, now: Seconds, then: Then | None = None, is_iterative: bool = False) -> list[Effect]:
         """Finds the owner of a key and calls `then` with it, or with None after too many attempts.
 
-        Without `then` the answer goes to the layer above. `via` is a node of the ring, for one that is not in it yet.
+        Without `then` the answer goes to the layer above.
         """
         if then is None:
 
             def then(owner: Peer | None, hops: int, now: Seconds) -> list[Effect]:
                 return [Deliver(Found(key, owner), (key,), hops)]
 
-        if via is None and self.owns(key):
+        if self.owns(key):
             return then(self.me, 0, now)
+        return self._begin(_Request(key, then, is_iterative, None, False), now)
+
+    def find_place(self, key: Key, now: Seconds, then: Then, via: Address | None = None) -> list[Effect]:
+        """Finds who stands at the place of a key; `via` is a node of the ring, for one that is not in it."""
+        if via is None and self.stands(key, 0):
+            return then(self.me, 0, now)
+        return self._begin(_Request(key, then, False, via, True), now)
+
+    def _begin(self, request: _Request, now: Seconds) -> list[Effect]:
         self._last_request += 1
-        self._requests[self._last_request] = _Request(key, then, is_iterative, via)
+        self._requests[self._last_request] = request
         return self._ask(self._last_request, now)
 
     def _ask(self, number: int, now: Seconds) -> list[Effect]:
@@ -240,7 +266,7 @@ class Chord:
             request.asked = 0
             hop, last = self.step(request.key, request.attempt, 0)
             return [later, *self._ask_next(number, request, hop, last)]
-        question = FindOwner(number, self.me)
+        question = FindOwner(number, self.me, request.is_place)
         if request.via is not None:
             return [later, Send(request.via, Route(request.key, question, 1, request.attempt, 0))]
         return [later, *self.route(request.key, question, now, request.attempt)]

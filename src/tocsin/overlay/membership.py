@@ -11,9 +11,11 @@ arrived; between the two nobody acts as owner, and what arrives is held. So noth
     leaving    the node gives its range to its successor in pages, then tells its predecessor
     failing    the successor holds copies (`items`); it owns the range as soon as the next predecessor speaks up
 
-A node that loses all its neighbours does not take itself for a ring of one: it may be the one that is cut off. It owns
-nothing until it has found the others again. Nodes that were lost are asked now and then, so that rings that were
-split find each other.
+One neighbour that falls silent is taken for dead: its successor has copies of all it had, and takes over. When more are
+silent at a time (`losses_max`; neighbours tell each other whom they lost), a node cannot know whether they died or it
+is cut off itself, and whoever is cut off misses what is stored elsewhere. So it doubts: it keeps its place but owns
+nothing, until it hears the others again or `doubt_seconds` have passed; then it claims its range anew from its
+successor. Nodes that were lost are asked now and then, so that rings that were split find each other.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ class Stabilise(Message):
 
     sender: Peer
     is_ready: bool
+    lost: tuple[Address, ...]  # neighbours that I do not hear any more
 
 
 @message(11)
@@ -52,6 +55,7 @@ class Neighbours(Message):
     sender: Peer
     predecessor: Peer | None
     successors: tuple[Peer, ...]
+    lost: tuple[Address, ...]
 
 
 @message(12)
@@ -126,7 +130,7 @@ class Membership:
     """A node's place in the ring."""
 
     __slots__ = (
-        "_contact", "_finger", "_giving", "_heard", "_is_member", "_leaving", "_suspects", "_tick",
+        "_contact", "_finger", "_giving", "_heard", "_leaving", "_left", "_lost", "_suspects", "_tick", "_told",
         "_unanswered", "chord", "contacts", "keyed", "me", "settings", "suspicions",
     )  # fmt: skip
     name = "membership"
@@ -137,13 +141,15 @@ class Membership:
         self.settings = chord.settings
         self.contacts: list[Address] = [address for address in contacts if address != chord.me.address]
         self.keyed: dict[int, Keyed] = {}
-        self._is_member = False  # it has been part of a ring
         self._giving: tuple[Address, Peer | None, list[Item]] | None = None
         self._leaving: list[Item] | None = None
         self._heard: Seconds = 0.0
         self._unanswered = 0
         self.suspicions = 0  # how often a neighbour was taken for dead
-        self._suspects: dict[Address, Seconds] = {}
+        self._suspects: dict[Address, Seconds] = {}  # taken for dead, and until when
+        self._left: dict[Address, Seconds] = {}
+        self._lost: dict[Address, Seconds] = {}
+        self._told: dict[Address, tuple[Address, ...]] = {}  # whom the two neighbours have lost
         self._finger = self._tick = self._contact = 0
         chord.node.add(self)
 
@@ -160,11 +166,11 @@ class Membership:
         """Founds a ring if there is nobody to join, else begins to look for its place."""
         effects: list[Effect] = []
         if not self.contacts:
-            self._is_member = self.chord.is_ready = True
+            self.chord.is_placed = self.chord.is_ready = True
             effects.append(Deliver(Joined(None)))
         # Nodes that start together should not all speak at once, and have no chance of their own: the key spreads them.
         first = now + self.settings.tick_seconds * (self.me.key % 1_000) / 1_000
-        return [*effects, Wake(first, (self.name,)), *([] if self._is_member else self._search(now))]
+        return [*effects, Wake(first, (self.name,)), *([] if self.chord.is_placed else self._search(now))]
 
     def wake(self, token: Token, now: Seconds) -> list[Effect]:
         """A tick."""
@@ -175,14 +181,15 @@ class Membership:
     def tick(self, now: Seconds) -> list[Effect]:
         """Looks after the neighbours, a finger or two, and those that were lost."""
         self._tick += 1
-        for address in [address for address, until in self._suspects.items() if until <= now]:
-            del self._suspects[address]
+        for gone in (self._suspects, self._left, self._lost):
+            for address in [address for address, until in gone.items() if until <= now]:
+                del gone[address]
         effects = self._check_predecessor(now)
         if self._leaving is not None:
             effects += self._give_page(0)
         if self.chord.table.successors:
             effects += self._stabilise(now)
-            if self._is_member:
+            if self.chord.is_placed:
                 effects += self._fix_fingers(now)
         if not self.chord.table.successors or self._tick % SEARCH_TICKS == 0:
             effects += self._search(now)
@@ -200,10 +207,17 @@ class Membership:
         self._unanswered += 1
         if self._unanswered > self.settings.probes_missed_max:
             return self._lose(first, now)
-        effects: list[Effect] = [Send(first.address, Stabilise(self.me, self.chord.is_ready))]
-        if not self._is_member:
+        effects: list[Effect] = [self._probe(first)]
+        if not self.chord.is_ready and self._may_claim():
             effects.append(Send(first.address, Claim(self.me, 0)))
         return effects
+
+    def _probe(self, first: Peer) -> Send:
+        return Send(first.address, Stabilise(self.me, self.chord.is_ready, tuple(self._lost)))
+
+    def _neighbours(self, to: Peer) -> Send:
+        lost = tuple(self._lost)
+        return Send(to.address, Neighbours(self.me, self.chord.predecessor, self.chord.table.successors, lost))
 
     def _fix_fingers(self, now: Seconds) -> list[Effect]:
         """Low ones first: a lookup of finger i uses fingers below i only, so one round mends all (Chord §4.4)."""
@@ -223,13 +237,13 @@ class Membership:
             self.chord.table.set_finger(bit, owner)
             return []
 
-        return self.chord.lookup((self.me.key + (1 << bit)) & MASK, now, fixed)
+        return self.chord.find_place((self.me.key + (1 << bit)) & MASK, now, fixed)
 
     # --- the dead and the lost ---------------------------------------------------------------------------------------
 
     def is_suspect(self, peer: Peer) -> bool:
-        """Whether a node was taken for dead not long ago."""
-        return peer.address in self._suspects
+        """Whether a node was taken for dead, or left, not long ago."""
+        return peer.address in self._suspects or peer.address in self._left
 
     def _lose(self, peer: Peer, now: Seconds) -> list[Effect]:
         """A neighbour is taken for dead."""
@@ -244,11 +258,26 @@ class Membership:
         if not chord.table.successors:
             rest = [*chord.table.known(), *([chord.predecessor] if chord.predecessor else [])]
             chord.table.set_successors([one for one in rest if not self.is_suspect(one)])
-        if not chord.table.successors and self._is_member:
-            self._is_member = chord.is_ready = False  # cut off, or the last one left: it cannot know
-            chord.predecessor = None
-            return self._search(now)
-        return []
+        self._lost[peer.address] = now + self.settings.doubt_seconds
+        if not chord.table.successors or self._is_in_doubt():
+            chord.is_ready = False
+        return [] if chord.table.successors else self._search(now)
+
+    def _is_in_doubt(self) -> bool:
+        """Whether so many neighbours are silent that it may be this node that is cut off."""
+        near = [peer.address for peer in (self.chord.predecessor, *self.chord.table.successors[:1]) if peer is not None]
+        told = [address for neighbour in near for address in self._told.get(neighbour, ())]
+        return len({*self._lost, *told}.difference(near, self._left, [self.me.address])) > self.settings.losses_max
+
+    def _hear(self, sender: Peer, lost: tuple[Address, ...] | None = None) -> None:
+        """A neighbour speaks: it is not lost; and it says whom it has lost itself."""
+        self._lost.pop(sender.address, None)
+        near = [peer.address for peer in (self.chord.predecessor, *self.chord.table.successors[:1]) if peer is not None]
+        self._told = {address: told for address, told in self._told.items() if address in near}
+        if lost is not None and sender.address in near:
+            self._told[sender.address] = lost
+        if self.chord.is_ready and self._is_in_doubt():
+            self.chord.is_ready = False
 
     def _remember(self, address: Address) -> None:
         if address != self.me.address and address not in self.contacts:
@@ -264,7 +293,7 @@ class Membership:
             return [] if owner is None or owner.address == self.me.address else self._consider(owner)
 
         after = (self.me.key + 1) & MASK  # not its own key: the ring may still believe in its former life
-        return self.chord.lookup(after, now, found, via=self.contacts[self._contact])
+        return self.chord.find_place(after, now, found, self.contacts[self._contact])
 
     def _consider(self, peer: Peer) -> list[Effect]:
         """A node that may be nearer than the successor."""
@@ -281,7 +310,7 @@ class Membership:
             return []
         self._unanswered = 0
         first = self.chord.table.successors[:1]
-        return [Send(one.address, Stabilise(self.me, self.chord.is_ready)) for one in first]
+        return [self._probe(one) for one in first]
 
     # --- neighbours --------------------------------------------------------------------------------------------------
 
@@ -294,38 +323,40 @@ class Membership:
         sender, chord = message.sender, self.chord
         if chord.is_gone:  # it has been told, but did not hear
             return [Send(sender.address, Leave(self.me, chord.table.successors))]
-        if not self._is_member:
+        if not chord.is_placed or sender.address in self._left:  # what a leaver said before may come after
             return []
         self._suspects.pop(sender.address, None)
         effects: list[Effect] = []
-        if message.is_ready:
-            if not chord.table.successors:  # a ring of one
-                effects += self._set_successors([sender])
-            low = chord.predecessor
-            if low is None:
+        if not chord.table.successors:  # alone, or cut off
+            effects += self._set_successors([sender])
+        if message.is_ready or chord.predecessor == sender:
+            if chord.predecessor is None:
                 effects += self._set_predecessor(sender, now)
-            elif low.address == sender.address:
+            elif chord.predecessor.address == sender.address:
                 self._heard = now
-        return [Send(sender.address, Neighbours(self.me, chord.predecessor, chord.table.successors)), *effects]
+        self._hear(sender, message.lost)
+        return [self._neighbours(sender), *effects]
 
     def _on_neighbours(self, message: Neighbours, now: Seconds) -> list[Effect]:
         first, low = message.sender, message.predecessor
-        if first.address not in [peer.address for peer in self.chord.table.successors[:1]]:
+        if first.address not in [peer.address for peer in self.chord.table.successors[:1]] or self.chord.is_gone:
             return []
         self._unanswered = 0
+        self._hear(first, message.lost)
         if low is not None and low.key == self.me.key and low.address != self.me.address:
             return [Deliver(Refused(low))]
-        is_nearer = (
-            low is not None and is_between(low.key, self.me.key, (first.key - 1) & MASK) and low.key != self.me.key
-        )
+        is_nearer = low is not None and low != self.me and is_between(low.key, self.me.key, (first.key - 1) & MASK)
         if is_nearer and low is not None and self.is_suspect(low):
             return []
         nearer = [low] if is_nearer and low is not None else []
         peers = [*nearer, first, *(peer for peer in message.successors if not self.is_suspect(peer))]
         effects = self._set_successors(peers)
-        if nearer or (low is not None and low.address == self.me.address):
+        if nearer or (low is not None and low.address == self.me.address) or not self._may_claim():
             return effects
         return [*effects, Send(first.address, Claim(self.me, 0))]
+
+    def _may_claim(self) -> bool:
+        return self._leaving is None and not self._is_in_doubt()
 
     # --- a range changes hands ---------------------------------------------------------------------------------------
 
@@ -347,26 +378,29 @@ class Membership:
 
     def _on_claim(self, message: Claim, now: Seconds) -> list[Effect]:
         sender, chord, effects = message.sender, self.chord, list[Effect]()
-        if not chord.is_ready or sender.address == self.me.address:
+        if not chord.is_placed or chord.is_gone or sender.address in (self.me.address, *self._left):
+            return []
+        self._hear(sender)
+        if not self._may_claim():  # what it has may not be all
             return []
         if sender.key == self.me.key:
-            return [Send(sender.address, Neighbours(self.me, self.me, ()))]
+            return [Send(sender.address, Neighbours(self.me, self.me, (), ()))]
         low = chord.predecessor
         is_alone = low is None and not chord.table.successors
         if low is not None and low.address == sender.address:
-            if (
-                self._giving is None or self._giving[0] != sender.address
-            ):  # it has been here before, and lost its memory
+            if message.cursor == 0:  # it has been here before: it lost its memory, or was in doubt
                 self._giving = sender.address, None, self._items(self.me.key, sender.key)
         elif low is None or is_between(sender.key, low.key, self.me.key):
-            given = self.me if is_alone else low
-            self._giving = sender.address, given, self._items((given or self.me).key, sender.key)
+            # Not only what lies in its range: it is the next replica of those before it from now on.
+            self._giving = sender.address, self.me if is_alone else low, self._items(self.me.key, sender.key)
             effects += self._set_predecessor(sender, now)
             if is_alone:
                 effects += self._set_successors([sender])
         else:
-            return [Send(sender.address, Neighbours(self.me, low, chord.table.successors))]
+            return [self._neighbours(sender)]
         self._heard = now
+        if self._giving is None or self._giving[0] != sender.address:
+            return effects
         return [Send(sender.address, self._page(self._giving[2], self._giving[1], message.cursor, False)), *effects]
 
     def _on_hand_over(self, message: HandOver, now: Seconds) -> list[Effect]:
@@ -384,9 +418,10 @@ class Membership:
             mine = chord.predecessor
             if mine is None or is_between(low.key, mine.key, (self.me.key - 1) & MASK):
                 chord.predecessor, self._heard = low, now
-        if not self._is_member:
-            self._is_member = chord.is_ready = True
-            effects = [Deliver(Joined(low)), Send(message.sender.address, Stabilise(self.me, True))]
+        if not chord.is_ready and self._may_claim():
+            effects = [] if chord.is_placed else [Deliver(Joined(low))]
+            chord.is_placed = chord.is_ready = True
+            effects.append(self._probe(message.sender))
         return [*effects, *chord.release(now)]
 
     # --- leaving -----------------------------------------------------------------------------------------------------
@@ -396,7 +431,7 @@ class Membership:
         chord = self.chord
         if self._leaving is not None or chord.is_gone:
             return []
-        if not self._is_member or not chord.table.successors:
+        if not chord.is_placed or not chord.table.successors:
             return self._gone(now)
         low = chord.predecessor
         chord.is_ready = False
@@ -409,27 +444,22 @@ class Membership:
         return [Send(peer.address, page) for peer in first]
 
     def _take_from_leaver(self, message: HandOver, now: Seconds) -> list[Effect]:
-        chord, low = self.chord, message.low
-        is_mine = chord.predecessor is not None and chord.predecessor.address == message.sender.address
-        if not chord.is_ready or not (is_mine or self._has_taken(message)):
+        chord, sender, mine = self.chord, message.sender, self.chord.predecessor
+        if not chord.is_ready or (
+            mine is not None and mine != sender and not is_between(sender.key, mine.key, self.me.key)
+        ):
             return []
         self._take(message.items, now)
-        effects: list[Effect] = [Send(message.sender.address, Taken(self.me, message.cursor + len(message.items)))]
-        if message.is_last and is_mine:
-            self._suspects[message.sender.address] = now + self.settings.suspicion_seconds
-            if low is not None and low.address == self.me.address:  # there were two
-                chord.table.forget(message.sender.address)
-                effects += self._set_predecessor(None, now)
-            else:
+        effects: list[Effect] = [Send(sender.address, Taken(self.me, message.cursor + len(message.items)))]
+        if message.is_last:
+            self._left[sender.address] = now + self.settings.suspicion_seconds
+            if mine in (None, sender):  # else the ring has gone on without it already
+                low = message.low
+                if low is not None and low.address == self.me.address:  # there were two
+                    chord.table.forget(sender.address)
+                    low = None
                 effects += self._set_predecessor(low, now)
         return effects
-
-    def _has_taken(self, message: HandOver) -> bool:
-        """The leaver did not hear that its range has been taken, and says it again."""
-        low = self.chord.predecessor
-        return message.sender.address in self._suspects and (
-            low is None or not is_between(low.key, message.sender.key, (self.me.key - 1) & MASK)
-        )
 
     def _on_taken(self, message: Taken, now: Seconds) -> list[Effect]:
         if self._leaving is None or self.chord.is_gone:
@@ -449,7 +479,7 @@ class Membership:
         gone = message.sender.address
         if gone not in [peer.address for peer in self.chord.table.successors]:
             return []
-        self._suspects[gone] = now + self.settings.suspicion_seconds
+        self._left[gone] = now + self.settings.suspicion_seconds
         rest = [peer for peer in (*self.chord.table.successors, *message.successors) if peer.address != gone]
         self.chord.table.forget(gone)
         return self._set_successors(peer for peer in rest if not self.is_suspect(peer))

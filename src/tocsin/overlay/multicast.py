@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from tocsin.overlay.chord import HOPS_MAX, Chord
 from tocsin.overlay.fcache import FCache
-from tocsin.overlay.key import MASK, Key, is_between
+from tocsin.overlay.key import BITS, MASK, Key, is_between
 from tocsin.overlay.membership import Membership
 from tocsin.overlay.message import Address, Item, Message, Peer, message
 from tocsin.overlay.node import Deliver, Effect, Handler, Seconds, Send, Token, Wake
@@ -74,6 +74,7 @@ class Cast(Message):
     hops: int
     attempt: int
     last: int  # as in Route
+    since: int  # hops since the last owner: too many mean that tables are wrong
 
 
 @message(31)
@@ -162,7 +163,7 @@ class Multicast:
         longest = 1
         for start, end in self._lists(sent.method, keys):
             longest = max(longest, end - start)
-            cast = Cast(self.me, number, keys[start:end], hints[start:end], sent.payload, 0, sent.attempt, 0)
+            cast = Cast(self.me, number, keys[start:end], hints[start:end], sent.payload, 0, sent.attempt, 0, 0)
             effects += self._forward(cast, cast.keys, cast.hints, 0)
         patience = (settings.receipt_seconds + settings.receipt_key_seconds * longest) * 2 ** min(sent.attempt, 4)
         effects.append(Wake(now + patience, (self.name, number, sent.attempt)))
@@ -239,20 +240,37 @@ class Multicast:
         while end < len(keys) and chord.owns(keys[end]):
             end += 1
         mine, rest = keys[:end], keys[end:]
-        effects = self._have((message.origin.key, message.number), mine, message.payload, message.hops, now)
+        name = message.origin.key, message.number
+        effects = self._have(name, mine, message.payload, message.hops, now)
         effects.append(Send(message.origin.address, Receipt(message.number, mine, self.me)))
-        return effects + self._forward(message, rest, hints[end:], 0) if rest else effects
+        if rest and self._is_first(name, message.attempt, mine[0]):
+            effects += self._forward(message, rest, hints[end:], 0)
+        return effects
+
+    def _is_first(self, name: tuple[Key, int], attempt: int, key: Key) -> bool:
+        """Whether this list comes for the first time in this attempt.
+
+        The network may repeat a message; if each copy were sent on, copies of copies would fill it.
+        """
+        assert self._memory is not None
+        mark = (attempt + 1 << BITS) | key  # no key is so large
+        had = self._memory[name]
+        is_first = mark not in had
+        had.add(mark)
+        return is_first
 
     def _forward(self, cast: Cast, keys: tuple[Key, ...], hints: tuple[Address, ...], last: int) -> list[Effect]:
+        since = cast.since + 1 if keys is cast.keys else 1
         if hints and hints[0] and hints[0] != self.me.address:
             to, last = hints[0], BACK_STEPS
         else:
             hop, last = self.chord.step(keys[0], cast.attempt, last)
-            if hop is None or cast.hops >= HOPS_MAX + 8 * len(keys):
+            if hop is None or since > HOPS_MAX:
                 self.node.dropped += 1
                 return []
             to = hop.address
-        return [Send(to, Cast(cast.origin, cast.number, keys, hints, cast.payload, cast.hops + 1, cast.attempt, last))]
+        hops, attempt = cast.hops + 1, cast.attempt
+        return [Send(to, Cast(cast.origin, cast.number, keys, hints, cast.payload, hops, attempt, last, since))]
 
     def _have(
         self, name: tuple[Key, int], keys: tuple[Key, ...], payload: Message, hops: int, now: Seconds
@@ -276,7 +294,7 @@ class Multicast:
         for (origin, number), had in (self._memory or {}).items():
             name = origin.to_bytes(8, "big") + number.to_bytes(8, "big")
             for key in sorted(had):
-                if is_between(key, low, high):
+                if key <= MASK and is_between(key, low, high):
                     yield Item(key, MEMORY_KIND, name, 0, b"")
 
     def take(self, items: Sequence[Item], now: Seconds) -> None:

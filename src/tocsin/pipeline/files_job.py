@@ -15,12 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
-from itertools import accumulate
+from itertools import accumulate, chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import StorageLevel
@@ -31,16 +32,20 @@ from tocsin.files import Entry, Input, Rejection
 from tocsin.intake import fingerprint, shown
 from tocsin.match.engines import engine_named, path_engine_named
 from tocsin.match.explain import why
+from tocsin.match.lines import Found
 from tocsin.match.matcher import Matcher
 from tocsin.match.registry import Registry
 from tocsin.model import Document, Subscription
-from tocsin.pipeline.files_source import ROWS_TOGETHER, Piece, PieceReader, batched, divide, over_pieces
+from tocsin.pipeline.files_source import ROWS_TOGETHER, Piece, PieceReader, batched, divide, is_document, over_pieces
 from tocsin.pipeline.schema import COUNTS, MATCHES, spark_schema
-from tocsin.pipeline.stages import SnapshotRef, open_scorer
+from tocsin.pipeline.stages import Scorer, SnapshotRef, open_scorer
 from tocsin.pipeline.statistics import DOCUMENT, SOURCE, WORD, Collected, StatisticsRef, Tally, add_up
 from tocsin.query.ast import nested
+from tocsin.query.semantics import Knowledge
+from tocsin.settings import DEFAULTS
 from tocsin.text import Analysis
 
+SAMPLE = 100  # documents that tell which words are rare
 ADMITTED, REFUSED, LENGTH = "admitted", "refused", "lines"
 LOOK_ARROW = pa.schema(
     [
@@ -238,20 +243,38 @@ def match_pieces(
 def _match_piece(
     snapshot: SnapshotRef, statistics: StatisticsRef | None, evidence: bool, piece: Piece
 ) -> Iterator[pa.RecordBatch]:
-    scorer = open_scorer(snapshot, statistics)
-    records = (
-        (record.position, record.document) for record in PieceReader(piece).read() if record.document is not None
-    )
+    scorer, reader = open_scorer(snapshot, statistics), PieceReader(piece)
+    quick = reader.quickly()
+    if quick is not None:
+        positions, lines = quick
+        found = scorer.find(lines, DEFAULTS.document)
+        if not any(is_document(lines[line]) for line in found.refused):
+            yield from _match_lines(scorer, found, positions, piece, evidence)
+            return
+    records = ((one.position, one.document) for one in reader.read() if one.document is not None)
     for some in batched(records, ROWS_TOGETHER):
         documents = [document for _, document in some]
-        rows = pa.RecordBatch.from_pydict(
-            {
-                "position": [position for position, _ in some],
-                "id": [document.id for document in documents],
-                "version": [document.version for document in documents],
-            }
-        )
-        yield from scorer.matches(documents, rows, evidence)
+        rows = _heads([(position, document.id, document.version) for position, document in some])
+        owners, places = scorer.find_in(documents)
+        yield from scorer.rows(owners, places, documents.__getitem__, rows, evidence)
+
+
+def _match_lines(
+    scorer: Scorer, found: Found, positions: npt.NDArray[np.int64], piece: Piece, evidence: bool
+) -> Iterator[pa.RecordBatch]:
+    """Only lines that match become rows."""
+    kept = ~np.isin(positions[found.places], np.frombuffer(piece.left_out, np.int64))
+    owners, places = found.owners[kept], found.places[kept]
+    lines, places = np.unique(places, return_inverse=True)
+    heads = [(int(positions[line]), found.id(line), int(found.version[line])) for line in lines.tolist()]
+    if heads:
+        yield from scorer.rows(owners, places, lambda at: found.document(int(lines[at])), _heads(heads), evidence)
+
+
+def _heads(rows: list[tuple[int, str, int]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column) for column in zip(*rows, strict=True)], ["position", "id", "version"]
+    )
 
 
 def _lines_of(
@@ -294,6 +317,7 @@ class FilesJob:
         """Matches; the lines are kept until they are read."""
         statistics = seen.collected.save(self._folder / "statistics")
         index = self._folder / "index"
+        _order_by_sample(question.registry, seen)
         snapshot = SnapshotRef(str(index), question.registry.save(index))
         work = partial(_lines_of, snapshot, statistics, question.evidence)
         lines = over_pieces(self._spark, seen.pieces, work, spark_schema(LINES_ARROW))
@@ -318,6 +342,15 @@ class FilesJob:
                             self.failed[subscription] = line
                         else:
                             yield position, subscription, line
+
+
+def _order_by_sample(registry: Registry, seen: Seen) -> None:
+    """Clauses wait under words that are rare in these documents (SmartSeer §III bootstraps with 100 of them)."""
+    some = chain.from_iterable(islice(PieceReader(piece).read(), SAMPLE) for piece in seen.pieces)
+    documents = [record.document for record in islice(some, SAMPLE) if record.document is not None]
+    if documents:
+        registry.match_owners(documents, Knowledge(registry.analysis, seen.collected.statistics()))
+        registry.index.reorganise()
 
 
 def _nested_lines(seen: Seen, question: Question) -> Iterator[Line]:

@@ -8,6 +8,7 @@ piece, and where a piece's first line is in its file is known once the pieces be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +37,7 @@ from tocsin.intake import (
     too_large,
 )
 from tocsin.markup import read_markup
+from tocsin.match.lines import Lines
 from tocsin.model import Document
 from tocsin.pipeline.schema import DOCUMENTS, DOCUMENTS_ARROW, REJECTIONS, REJECTIONS_ARROW
 from tocsin.settings import DEFAULTS, DocumentLimits
@@ -46,6 +49,7 @@ PIECES_PER_CORE = 4  # so that a slow one does not hold up the end
 FILE_BITS = 42  # a position is a file's number and a place of 42 bits in it
 FILES_MAX = 1 << 63 - FILE_BITS
 ROWS_TOGETHER = 1_024
+_DISGUISED = re.compile(rb"\\u00(?:78|6[dD]|6[cC])")  # a letter of xml
 LINES, PARQUET, MARKUP, OTHER = "lines", "parquet", "xml", "other"
 
 
@@ -168,6 +172,24 @@ class PieceReader:
                 continue
             yield _checked(record)
 
+    def quickly(self) -> tuple[npt.NDArray[np.int64], Lines] | None:
+        """All lines with their positions, if they can be matched as they lie; None if they must be read one by one.
+
+        XML is checked before a document counts, so where there may be some, documents must be made.
+        """
+        if self.piece.kind != LINES:
+            return None
+        try:
+            offset, data = _bytes_between(self.piece, self._limits.document_bytes_max)
+        except OSError:
+            return None
+        if b'"xml"' in data or (b"\\u00" in data and _DISGUISED.search(data)):
+            return None
+        buffer = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(buffer == ord("\n")) + 1
+        offsets = np.concatenate([[0], ends] if data.endswith(b"\n") or not data else [[0], ends, [len(data)]])
+        return offsets[:-1] + self.piece.position(offset), Lines(buffer, offsets.astype(np.int64))
+
     def _records(self) -> Iterator[Read]:
         match self.piece.kind:
             case "lines":
@@ -181,11 +203,11 @@ class PieceReader:
     def _read_lines(self) -> Iterator[Read]:
         piece, limits = self.piece, self._limits
         try:
-            offset, found = _lines_between(piece, limits.document_bytes_max)
+            offset, data = _bytes_between(piece, limits.document_bytes_max)
         except OSError as error:
             yield Read(piece.position(piece.start), 0, None, f"reading stopped: {reason_of(error)}")
             return
-        for line in found:
+        for line in data.removesuffix(b"\n").split(b"\n") if data else ():
             self.lines += 1
             position, offset = piece.position(offset), offset + len(line) + 1
             if not line or line.isspace():
@@ -258,6 +280,17 @@ class PieceReader:
             yield Read(piece.position(0), 1, document)
 
 
+def is_document(line: bytes, limits: DocumentLimits = DEFAULTS.document) -> bool:
+    """Is it one without its line break, which counts as a byte where lines are matched as they lie?"""
+    if len(line) < limits.document_bytes_max:
+        return False
+    try:
+        document_from_json(line.removesuffix(b"\n"), limits)
+    except DocumentError:
+        return False
+    return True
+
+
 def _checked(record: Read) -> Read:
     """With its XML looked at."""
     if record.document is not None and record.document.xml is not None:
@@ -282,7 +315,7 @@ def _plain(value: object) -> object:
     return value
 
 
-def _lines_between(piece: Piece, bytes_max: int) -> tuple[int, list[bytes]]:
+def _bytes_between(piece: Piece, bytes_max: int) -> tuple[int, bytes]:
     """Where the first line of the piece starts, and its lines; one that is too long is cut after bytes_max bytes."""
     with open(piece.path, "rb", buffering=0) as file:
         before = 1 if piece.start else 0
@@ -290,23 +323,17 @@ def _lines_between(piece: Piece, bytes_max: int) -> tuple[int, list[bytes]]:
         held = _read_exactly(file.read, piece.end - piece.start + before)
         skipped = held.find(b"\n") + 1 if before else 0
         if before and (not skipped or skipped == len(held)):
-            return piece.end, []
+            return piece.end, b""
         if not before and held.startswith(BOM):
             skipped = len(BOM)
-        offset = piece.start - before + skipped
-        found = held[skipped:].split(b"\n")
-        if not found[-1]:
-            found.pop()
-        else:  # the last line goes on behind the piece
-            parts, size = [found[-1]], len(found[-1])
-            while size <= bytes_max and (chunk := file.read(HEAD_BYTES)):
-                whole, broken, _ = chunk.partition(b"\n")
-                parts.append(whole)
-                size += len(whole)
-                if broken:
-                    break
-            found[-1] = b"".join(parts)
-    return offset, found
+        parts, size = [held[skipped:]], len(held) - held.rfind(b"\n") - 1
+        while size and size <= bytes_max and (chunk := file.read(HEAD_BYTES)):  # the last line goes on behind the piece
+            whole, broken, _ = chunk.partition(b"\n")
+            parts.append(whole + broken)
+            size += len(whole)
+            if broken:
+                break
+    return piece.start - before + skipped, b"".join(parts)
 
 
 def _read_exactly(read: Callable[[int], bytes], size: int) -> bytes:

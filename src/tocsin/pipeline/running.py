@@ -94,7 +94,6 @@ class Pipeline:
         """Does it take documents?"""
         return self._stream is not None and self._stream.is_running
 
-    @property
     def failure(self) -> str | None:
         """What went wrong last, if it has not gone well since."""
         return self._failure

@@ -11,7 +11,7 @@ Scores are those of `query.score`: the same numbers that `tocsin match` computes
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from tocsin.errors import DocumentError
 from tocsin.intake import document_from_json
 from tocsin.markup import read_markup
 from tocsin.match.explain import why
+from tocsin.match.lines import Found, Lines
 from tocsin.match.registry import Registry
 from tocsin.model import Document
 from tocsin.pipeline.schema import DOCUMENTS, MATCHES, MATCHES_ARROW, PARSED, PARSED_ARROW, REJECTIONS
@@ -42,7 +43,6 @@ I64 = npt.NDArray[np.int64]
 
 OPENED_MAX = 4  # snapshots that a worker keeps open
 EXCERPT_CHARACTERS = 200
-DOCUMENTS_TOGETHER = 1_024  # documents that are held as objects at a time
 VECTORS_MAX = 100_000  # subscriptions whose words a worker remembers for scores
 _BY_NAME = [("place", "ascending"), ("name", "ascending")]
 
@@ -120,10 +120,15 @@ def match_batches(snapshot: SnapshotRef, statistics: StatisticsRef | None, evide
     """The Arrow side of find_matches: rows with position, id, version and body in, rows of MATCHES out."""
     scorer = open_scorer(snapshot, statistics)
     for batch in batches:
-        for start in range(0, batch.num_rows, DOCUMENTS_TOGETHER):
-            rows = batch.slice(start, DOCUMENTS_TOGETHER)
-            documents = [document_from_json(body, ANY_SIZE) for body in rows.column("body").to_pylist()]
-            yield from scorer.matches(documents, rows, evidence)
+        found = scorer.find(lines_of(batch.column("body")))
+        yield from scorer.matches(found, batch.select(["position", "id", "version"]), evidence)
+
+
+def lines_of(texts: pa.StringArray) -> Lines:
+    """A column of JSON as lines, without copying it."""
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return Lines(np.frombuffer(data or b"", np.uint8), bounds)
 
 
 ANY_SIZE = DocumentLimits(1 << 62, 1 << 62, 1 << 62)
@@ -139,21 +144,37 @@ class Scorer:
         self._knowledge = Knowledge(registry.analysis, statistics)
         self._asked: dict[int, tuple[bool, Vector]] = {}
 
-    def matches(self, documents: Sequence[Document], rows: pa.RecordBatch, evidence: bool) -> Batches:
-        """The rows of MATCHES for these documents, in their order, then by subscription."""
-        owners, places = self.registry.match_owners(documents, self._knowledge)
+    def find(self, lines: Lines, limits: DocumentLimits = ANY_SIZE) -> Found:
+        """What the subscriptions find in JSON lines."""
+        return self.registry.match_lines(lines, self._knowledge, limits)
+
+    def find_in(self, documents: Sequence[Document]) -> tuple[U32, I64]:
+        """What the subscriptions find in documents."""
+        return self.registry.match_owners(documents, self._knowledge)
+
+    def matches(self, found: Found, rows: pa.RecordBatch, evidence: bool) -> Batches:
+        """The rows of MATCHES for lines, in their order, then by subscription; rows are position, id and version."""
+        return self.rows(found.owners, found.places, lambda line: found.document(line, ANY_SIZE), rows, evidence)
+
+    def rows(
+        self, owners: U32, places: I64, document: Callable[[int], Document], rows: pa.RecordBatch, evidence: bool
+    ) -> Batches:
+        """The rows of MATCHES for these pairs: `document` and `rows` tell the document of a place."""
         if not owners.size:
             return
         names = self.registry.names(owners)
         order = pc.sort_indices(pa.record_batch([pa.array(places), names], names=["place", "name"]), sort_keys=_BY_NAME)
         owners, places = owners[order.to_numpy()], places[order.to_numpy()]
-        found = rows.select(["position", "id", "version"]).take(pa.array(places))
-        scores = pa.array(self._scores(owners, places, documents))
-        told = pa.array(self._told(owners, places, documents) if evidence else [None] * owners.size, pa.string())
+        found = rows.take(pa.array(places))
+        document = lru_cache(maxsize=8)(document)  # pairs come document by document
+        scores = pa.array(self._scores(owners, places, document))
+        told = pa.array(self._told(owners, places, document) if evidence else [None] * owners.size, pa.string())
         yield pa.RecordBatch.from_arrays([*found.columns, names.take(order), scores, told], schema=MATCHES_ARROW)
 
-    def _scores(self, owners: U32, places: I64, documents: Sequence[Document]) -> npt.NDArray[np.float64]:
+    def _scores(self, owners: U32, places: I64, document: Callable[[int], Document]) -> npt.NDArray[np.float64]:
         scores = np.zeros(owners.size)
+        if not self._statistics.documents and not len(self.registry.paths):
+            return scores  # words weigh nothing
         seen, vector = -1, Vector({}, 0.0)
         for at, (owner, place) in enumerate(zip(owners.tolist(), places.tolist(), strict=True)):
             path_only, asked = self._vector(owner)
@@ -161,7 +182,7 @@ class Scorer:
                 scores[at] = 1.0
             elif asked.length:
                 if place != seen:
-                    vector = document_vector(documents[place], self.registry.analysis, self._statistics)
+                    vector = document_vector(document(place), self.registry.analysis, self._statistics)
                     seen = place
                 scores[at] = cosine(vector, asked)
         return scores
@@ -179,10 +200,10 @@ class Scorer:
             known = self._asked[owner] = query is None, vector
         return known
 
-    def _told(self, owners: U32, places: I64, documents: Sequence[Document]) -> list[str]:
+    def _told(self, owners: U32, places: I64, document: Callable[[int], Document]) -> list[str]:
         subscription = lru_cache(maxsize=1_024)(self.registry.subscription)
         return [
-            json.dumps(why(subscription(owner), documents[place], self._knowledge), ensure_ascii=False)
+            json.dumps(why(subscription(owner), document(place), self._knowledge), ensure_ascii=False)
             for owner, place in zip(owners.tolist(), places.tolist(), strict=True)
         ]
 

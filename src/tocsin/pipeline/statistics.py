@@ -26,18 +26,20 @@ from tocsin.errors import SnapshotError
 from tocsin.intake import document_from_json
 from tocsin.match.id_kernels import find_ids
 from tocsin.match.ids import Ids
-from tocsin.match.lexicon import pack
+from tocsin.match.kernels import WORD_BYTES_MAX
+from tocsin.match.lexicon import WordTable, pack, split
 from tocsin.match.snapshot import open_arrays, write_arrays
 from tocsin.model import Document
 from tocsin.pipeline.schema import COUNTS, COUNTS_ARROW
-from tocsin.query.score import Statistics, word_counts
+from tocsin.query.score import Statistics
 from tocsin.settings import DocumentLimits
-from tocsin.text import Analysis
+from tocsin.text import STANDARD, Analysis, spaced, words
 
 I64 = npt.NDArray[np.int64]
 
 FORMAT = 1
 KEEP = 2  # versions that saving leaves on the disk
+TEXT_BYTES = 1 << 20  # text that is counted together
 DOCUMENT, WORD, SOURCE = "document", "word", "source"
 
 _VERSION = re.compile(r"statistics-(\d{10})\.tocsin")
@@ -76,27 +78,94 @@ def count_batches(analysis: Analysis, batches: Iterator[pa.RecordBatch]) -> Iter
 
 
 class Tally:
-    """Counts of the documents that it was shown."""
+    """Counts of the documents that it was shown.
+
+    Words of `standard` text are split and numbered by kernels, some documents together; others are few, or need
+    Python's stemmer, and are counted one by one. Either way they are the words of `query.score.word_counts`.
+    """
 
     def __init__(self, analysis: Analysis) -> None:
         self.documents = 0
-        self.words: Counter[str] = Counter()
         self.sources: Counter[str] = Counter()
         self._analysis = analysis
+        self._table = WordTable()
+        self._held = np.zeros(1_024, np.int64)  # of a word's number: documents that hold it
+        self._texts: list[bytes] = []
+        self._owners: list[int] = []  # the document of each text
+        self._others: list[bytes] = []
+        self._other_owners: list[int] = []
+        self._size = 0
 
     def add(self, document: Document) -> None:
         """One more document."""
         self.documents += 1
-        self.words.update(word_counts(document, self._analysis).keys())
         if document.source is not None:
             self.sources[document.source] += 1
+        for name, values in document.fields.items():
+            analysis = self._analysis.of(name)
+            for value in values:
+                if isinstance(value, str):
+                    self._add_text(value, analysis)
+        if self._size >= TEXT_BYTES:
+            self._count()
+
+    def _add_text(self, value: str, analysis: str) -> None:
+        if analysis == STANDARD:
+            text = value.lower().encode() if value.isascii() else spaced(value).encode()
+            self._texts.append(text)
+            self._owners.append(self.documents)
+            self._size += len(text)
+        else:
+            found = {word.encode() for word in words(value, analysis) if word}
+            self._others += found
+            self._other_owners += [self.documents] * len(found)
+            self._size += len(value)
+
+    def _count(self) -> None:
+        """Numbers all words that wait, and counts each once a document."""
+        buffer, starts, ends = pack(self._texts)
+        first, begins, finishes = split(buffer, starts, ends)
+        owners = np.repeat(np.array(self._owners, np.int64), np.diff(first))
+        short = finishes - begins <= WORD_BYTES_MAX  # no query can ask for the others
+        owners, begins, finishes = owners[short], begins[short], finishes[short]
+        numbers = self._table.insert_spans(buffer, begins, finishes)
+        pairs = owners << 32 | numbers
+        if self._others:
+            numbers = self._table.insert(self._others)
+            pairs = np.concatenate([pairs, np.array(self._other_owners, np.int64) << 32 | numbers])
+        if len(self._table) > self._held.size:
+            self._held = np.concatenate([self._held, np.zeros(len(self._table), np.int64)])
+        pairs.sort()
+        once = pairs[np.flatnonzero(np.diff(pairs, prepend=-1))]
+        counts = np.bincount(once & (1 << 32) - 1)
+        self._held[: counts.size] += counts
+        self._texts, self._owners, self._others, self._other_owners, self._size = [], [], [], [], 0
 
     def batch(self) -> pa.RecordBatch:
         """As rows of COUNTS."""
-        kinds = [DOCUMENT, *[WORD] * len(self.words), *[SOURCE] * len(self.sources)]
-        names = ["", *self.words, *self.sources]
-        counts = [self.documents, *self.words.values(), *self.sources.values()]
-        return pa.RecordBatch.from_pydict({"kind": kinds, "name": names, "count": counts}, COUNTS_ARROW)
+        self._count()
+        words, sources = len(self._table), list(self.sources)
+        kinds = pa.array([DOCUMENT, *[WORD] * words, *[SOURCE] * len(sources)])
+        names = pa.concat_arrays([pa.array([""]), _words_of(self._table), pa.array(sources, pa.string())])
+        counts = np.concatenate([[self.documents], self._held[:words], [self.sources[name] for name in sources]])
+        arrays = [kinds, names, pa.array(counts.astype(np.int64))]
+        return pa.RecordBatch.from_arrays(arrays, schema=COUNTS_ARROW)
+
+
+def _words_of(table: WordTable) -> pa.Array:
+    """All words in the order of their numbers; those of up to 16 bytes lie in the table's records themselves."""
+    records = table.arrays()["records"].reshape(-1, 4)
+    sizes = (records[:, 2] >> np.uint64(40)).astype(np.int64)
+    starts = np.cumsum(sizes) - sizes
+    texts = np.empty(int(sizes.sum()), np.uint8)
+    inline = np.ascontiguousarray(records[:, :2]).view(np.uint8)
+    rows, columns = np.nonzero(np.arange(16) < np.where(sizes > 16, 0, sizes)[:, None])
+    texts[starts[rows] + columns] = inline[rows, columns]
+    for number in np.flatnonzero(sizes > 16).tolist():
+        texts[starts[number] : starts[number] + sizes[number]] = np.frombuffer(table.word(number), np.uint8)
+    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    words = pa.Array.from_buffers(pa.large_string(), sizes.size, [None, pa.py_buffer(ends), pa.py_buffer(texts)])
+    return words.cast(pa.string())
 
 
 # --- versions --------------------------------------------------------------------------------------------------------

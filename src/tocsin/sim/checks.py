@@ -248,10 +248,7 @@ class RingRun:
         world.observe = observe
         for node in members:
             for key in self.words:
-                is_iterative = self.chance.random() < 0.5
-                world.invoke(
-                    node.me.address, lambda node, now, k=key, i=is_iterative: node.chord.lookup(k, now, None, i)
-                )
+                self._look_up(node.me.address, key, self.chance.random() < 0.5)
         world.run(world.now + 30)
         for node in members:
             for key in self.words:
@@ -261,7 +258,10 @@ class RingRun:
                     )
 
     def _look_up(self, address: Address, key: Key, is_iterative: bool) -> None:
-        self.world.invoke(address, lambda node, now: node.chord.lookup(key, now, is_iterative=is_iterative))
+        def look_up(node: Member, now: Seconds) -> list[Effect]:
+            return node.chord.lookup(key, now, is_iterative=is_iterative)
+
+        self.world.invoke(address, look_up)
 
     @staticmethod
     def owner(members: list[Member], key: Key) -> Member:

@@ -124,7 +124,7 @@ class FaultLimits:
     crash_gap_seconds: Seconds = 20.0
     """Between crashes without a disk, so that copies can be made again: r copies survive r - 1 losses at a time."""
     slow_max: int = 2
-    slow_seconds_max: Seconds = 0.05
+    slow_seconds_max: Seconds = 0.03
     skewed_max: int = 3
     joins_max: int = 3
     leaves_max: int = 2

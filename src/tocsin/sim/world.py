@@ -91,6 +91,7 @@ class Place:
 _STAMP = Struct("<dII")
 _Script: TypeAlias = Callable[["World"], None]
 MESSAGE, WAKE, SCRIPT = 0, 1, 2
+SERVED = 1  # of a message to a slow process: it has waited for its turn
 
 
 class World:
@@ -212,12 +213,11 @@ class World:
             if not place.is_up or (kind == WAKE and place.life != life):
                 self.lost += kind == MESSAGE
                 continue
-            if place.service:
-                if place.busy_until > time:
-                    heappush(heap, (place.busy_until, number, kind, place, life, what))
-                    continue
-                if time < self.faults.until:
-                    place.busy_until = time + place.service
+            if place.service and kind == MESSAGE and life != SERVED and time < self.faults.until:
+                begin = max(time, place.busy_until)
+                place.busy_until = begin + place.service
+                heappush(heap, (place.busy_until, number, kind, place, SERVED, what))
+                continue
             self.events += 1
             clock = time * place.drift + place.offset
             if kind == MESSAGE:

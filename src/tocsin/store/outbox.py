@@ -151,7 +151,11 @@ def _append(transaction: Connection, batch: Batch, matches: Iterable[Found]) -> 
     told_before = insertion(table).on_conflict_do_nothing(index_elements=["subscription", "document", "version"])
     written = 0
     for start in range(0, len(rows), ROWS):
-        written += transaction.execute(told_before, rows[start : start + ROWS]).rowcount
+        chunk = rows[start : start + ROWS]
+        if transaction.dialect.name == "postgresql":  # whose driver does not count the rows of many statements
+            written += len(transaction.execute(told_before.returning(table.c.cursor), chunk).all())
+        else:
+            written += transaction.execute(told_before, chunk).rowcount
     return written
 
 

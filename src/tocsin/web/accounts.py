@@ -16,6 +16,7 @@ from starlette.responses import Response
 from tocsin.dates import SECOND, moment
 from tocsin.site import accounts
 from tocsin.site.accounts import ADMIN, Account, Role
+from tocsin.site.moments import stamp
 from tocsin.site.site import Site
 from tocsin.store import accounts as kept_accounts
 from tocsin.store import journal
@@ -39,7 +40,6 @@ from tocsin.web.schemas import (
     json_body,
     ref,
 )
-from tocsin.web.times import written
 
 router = APIRouter(prefix=BASE, tags=["accounts"], responses=ERROR)
 LABEL_CHARACTERS_MAX = 200
@@ -116,7 +116,7 @@ def _listed(kept: KeptAccount) -> dict[str, Any]:
         "name": kept.name,
         "role": kept.role,
         "quotas": quotas,
-        "created": written(kept.created),
+        "created": stamp(kept.created),
         "disabled": kept.disabled,
     }
 
@@ -189,9 +189,7 @@ async def list_accounts(
     "/accounts",
     status_code=201,
     summary="Make an account, with its first token",
-    responses=answers(
-        {201: answer(ref("Account"), "With its token, which is shown this once.")}, BODY, CONFLICT
-    ),
+    responses=answers({201: answer(ref("Account"), "With its token, which is shown this once.")}, BODY, CONFLICT),
     openapi_extra=json_body(ref("NewAccount")),
 )
 async def make_account(request: Request, caller: Admitted, site: TheSite, limits: TheLimits) -> Response:
@@ -228,7 +226,7 @@ def _one(site: Site, name: str) -> dict[str, Any]:
     if kept is None:
         raise not_found("account", name)
     tokens = [
-        {"label": one.label, "mark": one.mark, "created": written(one.created), "expires": written(one.expires)}
+        {"label": one.label, "mark": one.mark, "created": stamp(one.created), "expires": stamp(one.expires)}
         for one in accounts.tokens_of(site.store, name)
     ]
     return {**_listed(kept), "tokens": tokens}
@@ -283,7 +281,7 @@ async def make_token(request: Request, name: Name, caller: Admitted, site: TheSi
         return token
 
     token = await run_in_threadpool(make)
-    return json_answer({"label": label, "expires": written(expires), "token": token}, 201)
+    return json_answer({"label": label, "expires": stamp(expires), "token": token}, 201)
 
 
 _REVOKED: Schema = {

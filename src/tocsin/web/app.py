@@ -16,9 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tocsin.errors import TocsinError
 from tocsin.site.site import Site
-from tocsin.web import accounts, documents, later, notifications, operation, subscriptions
+from tocsin.web import accounts, documents, later, notifications, operation, preview, subscriptions
 from tocsin.web.answers import Refusal, refusal_of
-from tocsin.web.guard import Guard
+from tocsin.web.guard import FAILED, Guard
 from tocsin.web.limits import LIMITS, WebLimits
 from tocsin.web.metrics import Metrics
 from tocsin.web.routes import BASE, ROWS, template
@@ -65,10 +65,11 @@ def _api(site: Site, limits: WebLimits, metrics: Metrics, streams: Streams) -> F
     )
     api.state.site, api.state.limits, api.state.metrics, api.state.streams = site, limits, metrics, streams
     api.router.routes.extend(operation.open_router.routes)
-    for module in (subscriptions, documents, notifications, accounts, operation, later):
+    for module in (subscriptions, documents, notifications, accounts, operation, preview, later):
         api.router.routes.extend(module.router.routes)
     for kind in (Refusal, TocsinError, HTTPException, RequestValidationError):
         api.add_exception_handler(kind, _refused)
+    api.add_exception_handler(Exception, _failed)
     check_rows(api)
     api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
     return api
@@ -96,6 +97,11 @@ def methods_of(api: FastAPI, path: str) -> list[str]:
     if found:
         found |= {"OPTIONS"} | ({"HEAD"} if "GET" in found else set())
     return sorted(found)
+
+
+async def _failed(_request: Request, _error: Exception) -> Response:
+    """The guard, which sees the error after this, logs it."""
+    return FAILED.response()
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -174,9 +174,7 @@ async def get_document(
     "/documents/{id:path}",
     status_code=202,
     summary="Delete a document",
-    responses=answers(
-        {202: answer(ref("Accepted"), "What was accepted is matched all the same.")}, FOUND
-    ),
+    responses=answers({202: answer(ref("Accepted"), "What was accepted is matched all the same.")}, FOUND),
 )
 async def delete_document(id: Id, caller: Admitted, site: TheSite) -> Response:
     """Deletes it, all versions. A higher version brings it back."""

@@ -25,6 +25,8 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cache-control", b"no-store"),
 )
 
+FAILED = Refusal(500, "internal", "something went wrong here; the operator's log says where")
+
 MethodsOf = Callable[[str], list[str]]
 """The methods that a path answers; none if there is no such path."""
 
@@ -50,8 +52,7 @@ class Guard:
             # The log of the operator gets the place, never the text: what a caller sent may hold a token.
             log.error("a call failed: %s in %s %s", _where(error), call.method, call.route)
             if call.status is None:
-                message = "something went wrong here; the operator's log says where"
-                await Refusal(500, "internal", message).response()(call.scope, call.receive, call.send)
+                await FAILED.response()(call.scope, call.receive, call.send)
         finally:
             status = "none" if call.status is None else str(call.status)
             self.metrics.requests.add(method=call.method, route=call.route, status=status)

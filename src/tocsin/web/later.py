@@ -19,12 +19,6 @@ async def search(caller: Admitted) -> Response:
     raise not_yet("search")
 
 
-@router.post("/preview", summary="What a query would have found", responses=NOT_YET, status_code=501)
-async def preview(caller: Admitted) -> Response:
-    """Not built yet."""
-    raise not_yet("preview")
-
-
 @router.post("/events", summary="Events of relations", responses=NOT_YET, status_code=501)
 async def events(caller: Admitted) -> Response:
     """Not built yet."""

@@ -10,15 +10,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from tocsin.site import accounts, reading
-from tocsin.store import journal, webhooks
+from tocsin.site.delivery import undelivered
+from tocsin.store import journal
 from tocsin.web.answers import json_answer, not_found
 from tocsin.web.caller import Acting, TheLimits, TheMetrics, TheSite
 from tocsin.web.routes import BASE
 from tocsin.web.schemas import ERROR, FOUND, Schema, answer, answers, ref
 from tocsin.web.stream import PAGE, Streams, events
-from tocsin.web.times import written
 
-router = APIRouter(prefix=BASE, tags=["notifications"], responses=ERROR)
+router = APIRouter(prefix=BASE, tags=["notifications"], responses=ERROR | FOUND)
 
 After = Annotated[str | None, Query(max_length=100, description="Only those after this cursor.")]
 
@@ -98,7 +98,7 @@ async def stream(
 
 _ITEM: Schema = {
     "type": "object",
-    "required": ["number", "subscription", "cursor", "attempts", "problem", "at", "again"],
+    "required": ["number", "subscription", "cursor", "attempts", "problem", "at", "sent_again"],
     "properties": {
         "number": {"type": "integer"},
         "subscription": {"type": "string"},
@@ -106,7 +106,7 @@ _ITEM: Schema = {
         "attempts": {"type": "integer"},
         "problem": {"type": "string"},
         "at": {"type": "string"},
-        "again": {"type": "boolean", "description": "It is to be sent again."},
+        "sent_again": {"type": "boolean", "description": "It is to be sent again."},
     },
     "additionalProperties": False,
 }
@@ -126,20 +126,9 @@ async def list_undelivered(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> Response:
     """Items that were given up after all attempts, with the last reason."""
-    found = await run_in_threadpool(webhooks.listed, site.store, caller.owner.name, after, limit)
-    items = [
-        {
-            "number": one.number,
-            "subscription": one.subscription,
-            "cursor": reading.cursor_of(one.cursor),
-            "attempts": one.attempts,
-            "problem": one.problem,
-            "at": written(one.at),
-            "again": one.wanted,
-        }
-        for one in found
-    ]
-    return json_answer({"items": items, "next": found[-1].number if len(found) == limit else None})
+    found = await run_in_threadpool(undelivered.listed, site, caller.owner, after, limit)
+    following = found[-1].number if len(found) == limit else None
+    return json_answer({"items": [undelivered.as_json(one) for one in found], "next": following})
 
 
 @router.post(
@@ -150,8 +139,21 @@ async def list_undelivered(
 )
 async def send_again(number: Annotated[int, Path(ge=1, le=2**62)], caller: Acting, site: TheSite) -> Response:
     """Marks an item to be sent again, with the same id."""
-    if not await run_in_threadpool(webhooks.want_again, site.store, caller.owner.name, [number]):
+    if not await run_in_threadpool(undelivered.send_again, site, caller.owner, [number]):
         raise not_found("undelivered item", str(number))
     await run_in_threadpool(journal.note, site.store, caller.account.name, "send again", str(number))
     site.noticed()
     return json_answer({"number": number}, 202)
+
+
+@router.delete(
+    "/undelivered/{number}",
+    status_code=204,
+    response_class=Response,
+    summary="Forget it",
+    responses=answers({204: {"description": "It is forgotten."}}, FOUND),
+)
+async def forget_undelivered(number: Annotated[int, Path(ge=1, le=2**62)], caller: Acting, site: TheSite) -> Response:
+    """Forgets an item; the notification itself stays readable."""
+    await run_in_threadpool(undelivered.drop, site, caller.owner, number)
+    return Response(status_code=204)

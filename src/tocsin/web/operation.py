@@ -8,6 +8,8 @@ from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from tocsin.site import audit
+from tocsin.site.moments import stamp
 from tocsin.site.site import Site
 from tocsin.store import documents, inbox, journal, outbox, subscriptions, webhooks
 from tocsin.web.answers import Refusal, json_answer
@@ -15,7 +17,6 @@ from tocsin.web.caller import Admitted, TheMetrics, TheSite
 from tocsin.web.metrics import CONTENT_TYPE
 from tocsin.web.routes import BASE
 from tocsin.web.schemas import ERROR, Schema, answer, ref
-from tocsin.web.times import written
 
 open_router = APIRouter(tags=["operation"])
 router = APIRouter(prefix=BASE, tags=["operation"], responses=ERROR)
@@ -118,7 +119,7 @@ async def read_journal(
 ) -> Response:
     """The log of who did what."""
     found = await run_in_threadpool(journal.read, site.store, account, before, limit)
-    items = [one._asdict() | {"at": written(one.at)} for one in found]
+    items = [one._asdict() | {"at": stamp(one.at)} for one in found]
     return json_answer({"items": items, "next": str(found[-1].number) if len(found) == limit else None})
 
 
@@ -135,5 +136,35 @@ async def slow(caller: Admitted, site: TheSite, limit: Limit = 20) -> Response:
 async def rejected(caller: Admitted, site: TheSite, limit: Limit = 100) -> Response:
     """What sources brought that could not be taken, with the reason."""
     found = await run_in_threadpool(outbox.letters, site.store, None, limit)
-    items = [{"place": one.place, "reason": one.reason, "excerpt": one.excerpt, "at": written(one.at)} for one in found]
+    items = [{"place": one.place, "reason": one.reason, "excerpt": one.excerpt, "at": stamp(one.at)} for one in found]
     return json_answer({"items": items})
+
+
+_AUDIT: Schema = {
+    "type": "object",
+    "required": ["complete", "gaps", "missing", "false"],
+    "properties": {
+        "complete": {"type": "boolean", "description": "Is everything that was matched proved, or filled?"},
+        "gaps": {"type": "array", "items": {"type": "object"}},
+        "missing": _COUNT,
+        "false": _COUNT,
+    },
+}
+Deep = Annotated[bool, Query(description="Match everything again and compare, besides looking at the receipts.")]
+
+
+@router.get(
+    "/audit", summary="Did every subscription see every document?", responses={200: answer(_AUDIT, "What was found.")}
+)
+async def look(caller: Admitted, site: TheSite, deep: Deep = True) -> Response:
+    """Looks for gaps in the receipts, and compares the outbox with what should be there."""
+    return json_answer(await run_in_threadpool(audit.run, site, fill=False, deep=deep))
+
+
+@router.post("/audit", summary="The same, and fill the gaps", responses={200: answer(_AUDIT, "What was done.")})
+async def mend(caller: Admitted, site: TheSite, deep: Deep = True) -> Response:
+    """Looks for gaps, and fills them."""
+    found = await run_in_threadpool(audit.run, site, fill=True, deep=deep)
+    await run_in_threadpool(journal.note, site.store, caller.account.name, "audit", None, filled=found["filled"])
+    site.noticed()
+    return json_answer(found)

@@ -79,6 +79,7 @@ TABLE: tuple[Row, ...] = (
     _own("GET", "/stream"),
     _own("GET", "/undelivered"),
     _own("POST", "/undelivered/{number}/again", names="undelivered"),
+    _own("DELETE", "/undelivered/{number}", names="undelivered"),
     _own("GET", "/account", ANYBODY),
     _common("GET", "/search", ANYBODY),
     _common("POST", "/preview", ANYBODY),
@@ -93,6 +94,8 @@ TABLE: tuple[Row, ...] = (
     _site("GET", "/journal"),
     _site("GET", "/slow"),
     _site("GET", "/rejected"),
+    _site("GET", "/audit"),
+    _site("POST", "/audit"),
 )
 
 ROWS = {(row.method, row.path): row for row in TABLE}

@@ -60,6 +60,7 @@ def url_of(listening: socket.socket) -> str:
 def make_server(app: ASGIApp, limits: WebLimits = LIMITS) -> uvicorn.Server:
     """A server for the application; `run(sockets=[…])` serves until `should_exit`."""
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # a stranger's bad request is no news
+    logging.getLogger("uvicorn.access").disabled = True  # it would write whole addresses, and what callers put in them
     config = uvicorn.Config(
         app,
         http=_bounded(limits),

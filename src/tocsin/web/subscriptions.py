@@ -45,7 +45,7 @@ from tocsin.web.schemas import (
     ref,
 )
 
-router = APIRouter(prefix=BASE, tags=["subscriptions"], responses=ERROR)
+router = APIRouter(prefix=BASE, tags=["subscriptions"], responses=ERROR | FOUND)
 
 Id = Annotated[str, Path(description="The subscription's id, percent-encoded, slashes too.", min_length=1)]
 
@@ -67,6 +67,7 @@ SCHEMAS: dict[str, Schema] = {
             "id": {"type": ["string", "null"], "description": "Drawn by the site if it is not given."},
             "view": {"description": "Not built yet."},
         },
+        "anyOf": [{"required": ["query"]}, {"required": ["xpath"]}, {"required": ["view"]}],
         "additionalProperties": False,
     },
     "SubscriptionChange": {

@@ -109,7 +109,7 @@ class NestedSubscriptions:
 
     def add_all(self, subscriptions: Iterable[tuple[int, Query, int, int | None]]) -> None:
         """Registers (number, query, since, until) many times; what is stored is read once at most."""
-        fresh: list[Node] = []
+        fresh: dict[Node, None] = {}
         for number, query, since, until in subscriptions:
             node = self._node(query, fresh)
             node.subscribers[number] = (since, until)
@@ -137,7 +137,7 @@ class NestedSubscriptions:
         self.tables.forget(number)
         self._drop_unused(node)
 
-    def _node(self, query: Query, fresh: list[Node]) -> Node:
+    def _node(self, query: Query, fresh: dict[Node, None]) -> Node:
         """The node of a query, made if need be; nodes that have a new set are added to `fresh`, innermost first."""
         known = self._nodes.get(query)
         if known is not None:
@@ -159,15 +159,15 @@ class NestedSubscriptions:
             self._engine.add(number, plain)
         return node
 
-    def _set(self, node: Node, source: str, fresh: list[Node]) -> int:
+    def _set(self, node: Node, source: str, fresh: dict[Node, None]) -> int:
         if source not in node.sets:
             number, is_new = self.tables.set_of(show(node.query), source)
             node.sets[source] = number
             self._collects[number] = node
             self._readers[number] = {}
             self.knowledge.sets[node.query, source] = _Values(self.tables, number)
-            if is_new and node not in fresh:
-                fresh.append(node)
+            if is_new:
+                fresh[node] = None
         return node.sets[source]
 
     def _plain(self, node: Node) -> Iterator[tuple[int, Query]]:

@@ -29,6 +29,7 @@ I64 = npt.NDArray[np.int64]
 CITESEER_BITS, TREC_BITS = 10_000, 1_000
 HASHES_MAX = 16
 PARTS_MAX = 64
+PART_BITS_MIN = 1_024
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF, _1 = np.uint64(32), np.uint64(1)
 
@@ -112,8 +113,8 @@ class PartFilters:
         if len(parts) > PARTS_MAX:
             raise ValueError(f"{len(parts)} parts: one look tells {PARTS_MAX} at most")
         largest = max((len(words) for words in parts), default=1)
-        bits = bits_for(largest, rate)
-        probes = best_hashes(bits, largest)
+        bits = max(PART_BITS_MIN, bits_for(largest, rate)) | 1  # odd: a step that divides it would come back too soon
+        probes = min(best_hashes(bits, largest), best_hashes(bits_for(largest, rate), largest))
         rows = np.zeros(bits, np.uint64)
         for part, words in enumerate(parts):
             if words:

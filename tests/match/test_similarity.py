@@ -1,0 +1,232 @@
+"""Similarity: the index finds exactly what the definition says, at every threshold, whatever the statistics."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin import Analysis, Document, Statistics
+from tocsin.errors import QueryError, SettingError
+from tocsin.match import similarity, similarity_reference
+from tocsin.match.similarity import SimilarityIndex, factors_of, rocchio, weighed
+from tocsin.match.similarity_kernels import tails
+from tocsin.query import Knowledge, holds, parse_subscription
+from tocsin.query.ast import Similar
+from tocsin.query.score import Vector, cosine, word_counts
+
+MIXED = Analysis({"abstract": "english"})
+
+
+def texts_of(rng: np.random.Generator, count: int, words: int, vocabulary: int) -> list[str]:
+    """Texts of Zipf-distributed words."""
+    ranks = np.arange(1, vocabulary + 1)
+    chances = 1 / ranks / (1 / ranks).sum()
+    sizes = rng.integers(1, words + 1, count)
+    return [" ".join(f"w{rank}" for rank in rng.choice(vocabulary, size, p=chances)) for size in sizes]
+
+
+def documents_of(rng: np.random.Generator, count: int) -> list[Document]:
+    return [
+        Document(f"{number}", {"abstract": (abstract,), "title": (title,)} if number % 7 else {"title": (title,)})
+        for number, (abstract, title) in enumerate(
+            zip(texts_of(rng, count, 40, 300), texts_of(rng, count, 6, 300), strict=True)
+        )
+    ]
+
+
+class Asked:
+    """The oracle's side: `holds` of every pair."""
+
+    def __init__(self) -> None:
+        self.atoms: dict[int, Similar] = {}
+
+    def match(self, documents: list[Document], statistics: Statistics, analysis: Analysis) -> list[list[int]]:
+        knowledge = Knowledge(analysis, statistics)
+        return [
+            [number for number, atom in sorted(self.atoms.items()) if holds(atom, document, knowledge)]
+            for document in documents
+        ]
+
+
+THRESHOLDS = (0, 1e-12, 1e-7, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_index_finds_exactly_what_holds(seed, monkeypatch):
+    """Texts come, go and change their thresholds between batches; statistics change too."""
+    monkeypatch.setattr(similarity, "CHANGES_MIN", 8)  # large and small segments, and the way between them
+    rng = np.random.default_rng([seed, 5])
+    analysis = MIXED if seed % 2 else Analysis()
+    collection = documents_of(rng, 60)
+    index, asked = SimilarityIndex(analysis), Asked()
+    statistics = Statistics.of(collection, analysis)
+    found = 0
+    for step in range(8):
+        some = texts_of(rng, 15, 12, 300)
+        near_copies = [str(value) for one in collection[:4] for value in one.fields.get("abstract", ())]
+        for text in [*some, *near_copies, "!!!"]:
+            number = len(asked.atoms) + 1000 * step
+            atom = Similar(str(rng.choice(["abstract", "title"])), text, float(rng.choice(THRESHOLDS)))
+            asked.atoms[number] = atom
+            index.add(number, atom.field, atom.text, atom.threshold)
+        for number in rng.choice(list(asked.atoms), 6, replace=False).tolist():
+            atom = asked.atoms[number]
+            asked.atoms[number] = Similar(atom.field, atom.text, float(rng.choice(THRESHOLDS)))
+            index.change(number, asked.atoms[number].threshold)
+        for number in rng.choice(list(asked.atoms), 3, replace=False).tolist():
+            del asked.atoms[number]
+            index.remove(number)
+        if step % 3 == 2:
+            statistics = Statistics.of(collection[: 10 * step], analysis)
+        batch = [collection[at] for at in rng.integers(0, len(collection), 10)]
+        expected = asked.match(batch, statistics, analysis)
+        assert index.match(batch, statistics) == expected
+        found += sum(map(len, expected))
+    assert len(index) == len(asked.atoms)
+    assert found > 100
+
+
+@pytest.mark.row("S18")
+def test_a_new_threshold_is_in_force_for_the_next_document():
+    """SmartSeer §VI-C: the user varies the threshold, and the next document obeys."""
+    documents = [Document("a", {"abstract": ("peer to peer networks",)}), Document("b", {"abstract": ("gardens",)})]
+    statistics = Statistics.of(documents, Analysis())
+    score = cosine(
+        Vector.of(word_counts(documents[0], Analysis(), "abstract"), statistics),
+        Vector.of({"peer": 1, "networks": 1}, statistics),
+    )
+    index = SimilarityIndex(Analysis())
+    index.add(3, "abstract", "peer networks", score)
+    assert index.match(documents, statistics) == [[3], []]  # at least the threshold: equal is enough
+    index.change(3, score + 1e-11)
+    assert index.match(documents, statistics) == [[], []]
+    index.change(3, 0.1)
+    assert index.match(documents, statistics) == [[3], []]
+    index.change(3, 0)
+    assert index.match(documents, statistics) == [[3], [3]]
+    index.remove(3)
+    assert index.match(documents, statistics) == [[], []]
+
+
+def test_equal_texts_have_cosine_one():
+    texts = texts_of(np.random.default_rng(1), 50, 30, 100)
+    documents = [Document(f"{number}", {"abstract": (text,)}) for number, text in enumerate(texts)]
+    statistics = Statistics.of(documents, Analysis())
+    index = SimilarityIndex(Analysis())
+    for number, text in enumerate(texts):
+        index.add(number, "abstract", text, 1)
+    found = index.match(documents, statistics)
+    assert all(number in numbers for number, numbers in enumerate(found))
+    assert index.exact_checks >= len(texts)
+
+
+def test_without_statistics_nothing_is_similar():
+    index = SimilarityIndex(Analysis())
+    index.add(0, "abstract", "peer", 0.5)
+    index.add(1, "abstract", "peer", 0)
+    assert index.match([Document("a", {"abstract": ("peer",)})], Statistics()) == [[1]]
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, float("nan")])
+def test_a_threshold_outside_zero_to_one_is_refused(threshold):
+    index = SimilarityIndex(Analysis())
+    with pytest.raises(SettingError, match="between 0 and 1"):
+        index.add(0, "abstract", "peer", threshold)
+    index.add(0, "abstract", "peer", 0.5)
+    with pytest.raises(SettingError, match="between 0 and 1"):
+        index.change(0, threshold)
+    if threshold == 1.5:
+        with pytest.raises(QueryError, match="threshold"):
+            parse_subscription(f'abstract ~ "peer" >= {threshold}')
+
+
+def test_a_moved_text_is_weighed_as_a_text_is():
+    statistics = Statistics(10, {"peer": 3, "grid": 1})
+    counts = {"grid": 2, "peer": 3}
+    assert weighed(factors_of("peer grid peer grid peer", "standard"), statistics) == Vector.of(counts, statistics)
+
+
+# --- feedback --------------------------------------------------------------------------------------------------------
+
+
+def test_rocchio_moves_towards_what_is_liked_and_away_from_what_is_not():
+    asked = {"jaguar": 1.0}
+    moved = rocchio(asked, [{"jaguar": 1.0, "cat": 2.0}, {"cat": 1.0}], [{"jaguar": 1.0, "car": 3.0}])
+    assert moved == {"cat": 0.75 * 1.5, "jaguar": 1 + 0.75 * 0.5 - 0.15}
+    assert rocchio(asked, [], []) == asked
+
+
+def test_a_liked_document_comes_nearer_and_a_disliked_one_goes():
+    documents = [
+        Document("cat", {"abstract": ("the jaguar is a cat of the forest",)}),
+        Document("car", {"abstract": ("the jaguar is a car of the road",)}),
+        Document("other cat", {"abstract": ("a cat in a forest",)}),
+    ]
+    statistics = Statistics.of(documents, Analysis())
+    factors = [factors_of(str(document.fields["abstract"][0]), "standard") for document in documents]
+    asked = factors_of("jaguar", "standard")
+    moved = rocchio(asked, [factors[0]], [factors[1]])
+    before, after = (
+        [cosine(weighed(one, statistics), weighed(text, statistics)) for one in factors] for text in (asked, moved)
+    )
+    assert after[0] > before[0]
+    assert after[2] > before[2]
+    assert after[0] - before[0] > after[1] - before[1]
+    index = SimilarityIndex(Analysis())
+    index.add_factors(0, "abstract", moved, (after[0] + after[1]) / 2)
+    assert index.match(documents[:2], statistics) == [[0], []]
+
+
+def test_rocchio_keeps_the_heaviest_words():
+    moved = rocchio({f"w{number:03}": float(number) for number in range(1, 200)}, [], [], words_max=10)
+    assert list(moved) == [f"w{number}" for number in range(190, 200)]
+
+
+# --- the kernels and their twins -------------------------------------------------------------------------------------
+
+WEIGHTS = st.floats(0.01, 1)
+
+
+@given(texts=st.lists(st.lists(WEIGHTS, max_size=6), max_size=5))
+def test_tails_are_the_norms_from_each_word_on(texts):
+    starts = np.cumsum([0, *map(len, texts)])
+    weights = np.array([weight for text in texts for weight in text], np.float64)
+    out = np.zeros(weights.size)
+    tails(starts, weights, out)
+    expected = similarity_reference.tails(texts)
+    for (first, last), text in zip(pairwise(starts), expected, strict=True):
+        assert out[first:last] == pytest.approx(text, abs=1e-12)
+
+
+BAGS = st.dictionaries(st.integers(0, 20), WEIGHTS, min_size=1, max_size=8)
+
+
+@given(
+    document=BAGS, texts=st.lists(st.tuples(BAGS, st.sampled_from([0.1, 0.3, 0.5, 0.9, 1.0])), min_size=1, max_size=8)
+)
+def test_near_finds_every_text_that_reaches_its_threshold(document, texts):
+    """The kernel behind its postings and bounds, against every text in full."""
+    rarity = np.arange(21, 0, -1).astype(np.float64)
+    found = [
+        similarity._Text(
+            number, {}, np.array(list(bag), np.int64), np.array(list(bag.values())) / rarity[list(bag)], threshold
+        )
+        for number, (bag, threshold) in enumerate(texts)
+    ]
+    segment = similarity._Segment(found, rarity)
+    length = sum(weight * weight for weight in document.values()) ** 0.5
+    words = np.array(list(document), np.int64)
+    weights = np.array(list(document.values())) / length
+    count = segment.near(words, weights)
+    forward = [
+        list(zip(segment.text_words[a:b].tolist(), segment.text_weights[a:b].tolist(), strict=True))
+        for a, b in pairwise(segment.starts)
+    ]
+    expected = similarity_reference.near(
+        dict(zip(words.tolist(), weights.tolist(), strict=True)), forward, segment.threshold.tolist(), 1e-9
+    )
+    assert sorted(zip(segment.out[:count].tolist(), segment.cosines[:count].tolist(), strict=True)) == expected

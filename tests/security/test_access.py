@@ -1,0 +1,234 @@
+"""Every route × role × own and other, made from the route table: a route without a row fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import insert
+
+from tests.web.serving import Serving, error_of, serving
+from tocsin.site.accounts import Role
+from tocsin.store import schema
+from tocsin.web.app import Application, check_rows
+from tocsin.web.routes import ROWS, TABLE, Reach, Row
+
+ROLES = [str(role) for role in Role]
+PARTIES = [f"{role}-one" for role in ROLES]
+OTHER = {"publisher": "publisher-two", "subscriber": "subscriber-two", "admin": "subscriber-two"}
+NOBODY = ("none", "unknown", "revoked", "expired", "disabled", "malformed")
+GOOD_BODIES: dict[tuple[str, str], Any] = {
+    ("POST", "/api/v1/subscriptions"): {"query": "x"},
+    ("PATCH", "/api/v1/subscriptions/{id}"): {"name": "changed"},
+    ("POST", "/api/v1/documents"): {"id": "posted"},
+    ("POST", "/api/v1/accounts/{name}/tokens"): {"label": "more"},
+    ("PATCH", "/api/v1/accounts/{name}"): {"quotas": {"subscriptions_max": 7}},
+}
+WHO_AM_I = "/api/v1/account"
+NOT_YET = {"/api/v1/search", "/api/v1/events", "/api/v1/views", "/api/v1/preview"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> Iterator[Serving]:
+    with serving(tmp_path_factory.mktemp("site")) as found:
+        for account in (*PARTIES, "publisher-two", "subscriber-two"):
+            found.token(account)
+        yield found
+
+
+def ids(row: Row) -> str:
+    return f"{row.method} {row.path}"
+
+
+def prepare(served: Serving, row: Row, owner: str) -> str:
+    """Makes what the route names, as the owner's, and gives the path to it."""
+    name = f"thing-{owner}"
+    match row.names:
+        case "subscription":
+            served.client(owner).post("subscriptions", json={"id": name, "query": "x"})
+        case "document":
+            served.client("admin").post("documents", json={"id": name, "t": "x", "version": next(versions)})
+        case "account":
+            name = owner
+        case "undelivered":
+            name = str(give_up(served, owner))
+    for part in ("{id}", "{name}", "{number}"):
+        if part in row.path:
+            return row.path.replace(part, name)
+    return row.path
+
+
+versions = iter(range(1, 10_000))
+
+
+def give_up(served: Serving, owner: str) -> int:
+    """An undelivered item of the owner's."""
+    client = served.client(owner)
+    client.post("subscriptions", json={"id": "hooked", "query": "x"})
+    from tocsin.store import subscriptions
+
+    kept = subscriptions.find(served.site.store, owner, "hooked")
+    assert kept is not None
+    values = {"account": owner, "subscription": kept.number, "cursor": next(versions), "attempts": 1, "problem": "p"}
+    with served.site.store.write() as transaction:
+        made = insert(schema.undelivered).values(**values, at=0.0, wanted=False)
+        return int(transaction.execute(made.returning(schema.undelivered.c.number)).scalar_one())
+
+
+def call(served: Serving, row: Row, path: str, token: str | None, **options: Any) -> httpx.Response:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    body = GOOD_BODIES.get((row.method, row.path))
+    if row.method == "POST" and row.path == "/api/v1/accounts":
+        body = {"name": f"made-{next(versions)}", "role": "subscriber"}
+    if body is not None:
+        options["json"] = body
+    if row.method == "DELETE" and row.path.endswith("/tokens"):
+        options.setdefault("params", {})["label"] = "never-used"
+    method = "HEAD" if row.path.endswith("/stream") else row.method  # the body of a stream does not end
+    return httpx.request(method, f"{served.url}{path}", headers=headers, timeout=30, **options)
+
+
+def succeeded(row: Row, answer: httpx.Response) -> bool:
+    """Was the caller let in?"""
+    if row.path in NOT_YET:
+        return answer.status_code in (501, 200, 422)
+    if row.method == "DELETE" and row.path.endswith("/tokens"):
+        return answer.status_code == 404  # the account is found, a token of this label is not
+    return answer.status_code in (200, 201, 202, 204)
+
+
+def test_a_route_without_a_row_fails(served):
+    application = Application(served.site)
+    check_rows(application.api)
+
+    @application.api.get("/api/v1/secret")
+    async def secret() -> str:
+        return "everything"
+
+    with pytest.raises(AssertionError, match="/api/v1/secret"):
+        check_rows(application.api)
+
+
+def test_a_route_without_a_row_answers_nobody(served):
+    """Even if somebody adds one behind the check's back."""
+    from tocsin.web.caller import admitted, row_of
+
+    class Request:
+        method = "GET"
+        scope = {"route": type("Route", (), {"path": "/api/v1/secret"})()}  # noqa: RUF012
+
+    with pytest.raises(Exception, match="closed"):
+        row_of(Request())  # type: ignore[arg-type]
+    assert admitted is not None
+
+
+def test_only_three_routes_are_open():
+    assert {row.path for row in TABLE if row.reach is Reach.OPEN} == {"/healthz", "/metrics", "/openapi.json"}
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row.reach is Reach.OPEN], ids=ids)
+def test_open_routes_need_no_token(served, row):
+    assert httpx.get(f"{served.url}{row.path}").status_code == 200
+
+
+@pytest.mark.parametrize("party", NOBODY)
+@pytest.mark.parametrize("row", [row for row in TABLE if row.reach is not Reach.OPEN], ids=ids)
+def test_nobody_is_let_in_without_a_token_in_force(served, row, party):
+    path = prepare(served, row, "subscriber-one")
+    answer = call(served, row, path, nobody(served, party))
+    if row.path.endswith("/stream"):
+        assert answer.status_code == 401
+    else:
+        error_of(answer, 401, "unauthenticated")
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def nobody(served: Serving, party: str) -> str | None:
+    from tocsin.site import accounts
+
+    store = served.site.store
+    if party in ("none", "unknown", "malformed"):
+        return {"none": None, "unknown": "toc_" + "x" * 43, "malformed": "a b"}[party]
+    name = f"admin-{party}"
+    token = served.token(name)
+    if party == "revoked":
+        accounts.revoke(store, name, "test")
+    elif party == "expired":
+        token = accounts.token(store, name, "old", expires=1.0)
+    else:
+        accounts.disable(store, name)
+    return token
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("row", [row for row in TABLE if row.reach is not Reach.OPEN], ids=ids)
+def test_a_role_may_do_what_its_row_says_with_its_own(served, row, role):
+    party = f"{role}-one"
+    path = prepare(served, row, "subscriber-one" if row.names == "account" else party)
+    answer = call(served, row, path, served.token(party))
+    if Role(role) in row.roles:
+        assert succeeded(row, answer), answer.text
+    elif row.path.endswith("/stream"):
+        assert answer.status_code == 403
+    else:
+        error_of(answer, 403, "forbidden")
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("row", [row for row in TABLE if row.reach is Reach.OWN and row.names], ids=ids)
+def test_what_is_anothers_is_not_found_and_not_changed(served, row, role):
+    """Not for the administrator either, who must name the account."""
+    party, other = f"{role}-one", OTHER[role]
+    path = prepare(served, row, other)
+    before = served.client(other).get("subscriptions").json()["items"]
+    answer = call(served, row, path, served.token(party))
+    error = error_of(answer, 404, "not_found")
+    missing = path.replace(f"thing-{other}", "thing-missing")
+    if row.names == "subscription":
+        absent = error_of(call(served, row, missing, served.token(party)), 404, "not_found")
+        assert absent["message"].replace("thing-missing", "") == error["message"].replace(f"thing-{other}", "")
+    assert served.client(other).get("subscriptions").json()["items"] == before
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("row", [row for row in TABLE if row.reach is Reach.OWN and row.path != WHO_AM_I], ids=ids)
+def test_only_an_administrator_may_act_for_another(served, row, role):
+    path = prepare(served, row, "subscriber-two")
+    answer = call(served, row, path, served.token(f"{role}-one"), params={"account": "subscriber-two"})
+    if role == "admin":
+        assert succeeded(row, answer), answer.text
+        error_of(served.client("admin-one").get("subscriptions", params={"account": "who"}), 404, "not_found")
+    elif row.path.endswith("/stream"):
+        assert answer.status_code == 403
+    else:
+        error_of(answer, 403, "forbidden")
+
+
+@pytest.mark.parametrize("path", ["subscriptions", "notifications", "undelivered"])
+def test_lists_hold_only_what_is_the_callers(served, path):
+    secret = "confidential"
+    client = served.client("subscriber-two")
+    client.post("subscriptions", json={"id": secret, "query": secret})
+    served.client("publisher-one").post("documents", json={"id": f"{secret}-{path}", "t": secret})
+    for party in PARTIES:
+        assert secret not in served.client(party).get(path).text
+    everything = served.client("subscriber-one").get("subscriptions", headers={"Accept": "application/x-ndjson"})
+    assert secret not in everything.text
+
+
+def test_the_table_and_openapi_agree_on_what_is_open(served):
+    page = json.loads(httpx.get(f"{served.url}/openapi.json").text)
+    for path, methods in page["paths"].items():
+        for method, operation in methods.items():
+            row = ROWS[method.upper(), path]
+            assert bool(operation.get("security")) == (row.reach is not Reach.OPEN), path
+
+
+def test_the_administrator_cannot_shut_itself_out(served):
+    client = served.client("admin")
+    error_of(client.patch("accounts/admin", json={"disabled": True}), 409)
+    error_of(client.patch("accounts/admin", json={"role": "subscriber"}), 409)
+    assert client.get("account").json()["role"] == "admin"

@@ -1,0 +1,298 @@
+"""One-time queries over a store: always the oracle's answer, whatever of the log the index has seen."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tantivy
+
+from tocsin import Analysis, Document, Knowledge, Statistics, holds, parse, score
+from tocsin.errors import SettingError
+from tocsin.match import similarity_kernels, similarity_reference
+from tocsin.query import Query
+from tocsin.sim.workload import random_documents, random_query
+from tocsin.store import Store, documents
+from tocsin.store.search import Library
+from tocsin.store.search.tokens import token, tokens_of
+
+MIXED = Analysis({"title": "english", "author": "keyword"})
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = Store(tmp_path)
+    yield opened
+    opened.close()
+
+
+def expected(
+    query: Query, current: list[Document], analysis: Analysis, statistics: Statistics
+) -> list[tuple[str, float]]:
+    """The oracle's answer, best first."""
+    knowledge = Knowledge(analysis, statistics, current)
+    found = [one for one in current if holds(query, one, knowledge)]
+    scored = [(one.id, score(query, one, analysis, statistics)) for one in found]
+    return sorted(scored, key=lambda one: (-one[1], one[0]))
+
+
+def answer(
+    library: Library, store: Store, query: Query, statistics: Statistics, page: int = 7
+) -> list[tuple[str, float]]:
+    """All pages together; every page says the same total."""
+    found: list[tuple[str, float]] = []
+    cursor, totals = None, set()
+    while True:
+        got = library.search(store, query, statistics, k=page, after=cursor)
+        found += [(hit.id, hit.score) for hit in got.hits]
+        totals.add(got.total)
+        if got.next is None:
+            break
+        assert len(got.hits) == page
+        cursor = got.next
+    assert totals == {len(found)}
+    assert library.count(store, query, statistics) == len(found)
+    return found
+
+
+def check(seed: int, folder: Path, queries: int) -> int:
+    """A collection of which the index has seen a part, with versions and deletions; returns how much was found."""
+    rng = np.random.default_rng([seed, 3])
+    analysis = MIXED if seed % 2 else Analysis()
+    every = random_documents(rng, 60)
+    again = [Document(one.id, other.fields, version=2) for one, other in zip(every[:8], every[30:], strict=False)]
+    parts = np.array_split(np.arange(60), 3)
+    store, library = Store(folder / str(seed)), Library(folder / f"{seed}-search", analysis, writable=True)
+    current: dict[str, Document] = {}
+    for step, part in enumerate(parts):
+        batch = [every[at] for at in part] + (again if step == 1 else [])
+        documents.accept(store, batch)
+        current |= {one.id: one for one in batch}
+        if step < 2:
+            library.update(store, chunk=int(rng.integers(1, 20)))
+    for id in ("d3", "d20", "d55"):  # in the index as another version, in the index, and not yet
+        documents.delete(store, id)
+        del current[id]
+    left = list(current.values())
+    statistics = Statistics.of(left, analysis)
+    found = 0
+    reader = Library(folder / f"{seed}-search", analysis)
+    for number in range(queries):
+        query = random_query(rng, number % 4)
+        wanted = expected(query, left, analysis, statistics)
+        assert answer(library if number % 2 else reader, store, query, statistics) == wanted, query
+        found += len(wanted)
+    store.close()
+    return found
+
+
+@pytest.mark.row("S1")
+@pytest.mark.parametrize("seed", range(4))
+def test_every_form_of_the_language_is_answered_as_the_oracle_does(seed, tmp_path):
+    assert check(seed, tmp_path, 60) > 100
+
+
+@pytest.mark.slow
+def test_ten_thousand_random_queries_are_answered_as_the_oracle_does(tmp_path):
+    assert sum(check(100 + seed, tmp_path, 500) for seed in range(20)) > 10_000
+
+
+NESTED = [
+    "author:IN:(x)",
+    "author:IN:(author:IN:(x)) AND NOT z",
+    "citation:IN:(author = ann)",
+    "NOT author:IN:(x OR y)",
+    "id:IN:citation(citation:IN:(x))",
+]
+
+
+@pytest.mark.row("S15")
+def test_nested_one_time_queries_of_any_depth(store, tmp_path):
+    """SmartSeer §VI-B.1: subquery first, its values as one disjunction."""
+    rng = np.random.default_rng(4)
+    pick = lambda words, most: tuple(rng.choice(words.split(), rng.integers(0, most + 1)).tolist())  # noqa: E731
+    papers = [
+        Document(
+            f"p{number}",
+            {"author": pick("Ann Bob Cid Dan Eve", 2), "title": (" ".join(pick("x y z u v w", 3)),)}
+            | ({"citation": (f"p{rng.integers(number)}",)} if number else {}),
+        )
+        for number in range(50)
+    ]
+    papers = [Document(one.id, {name: values for name, values in one.fields.items() if values}) for one in papers]
+    documents.accept(store, papers)
+    library = Library(tmp_path / "search", Analysis(), writable=True)
+    statistics = Statistics.of(papers, Analysis())
+    for update in (False, True):
+        if update:
+            library.update(store)
+        for text in NESTED:
+            wanted = expected(parse(text), papers, Analysis(), statistics)
+            assert answer(library, store, parse(text), statistics) == wanted
+            assert wanted
+
+
+class Crash(Exception):
+    """Power is gone before the commit."""
+
+
+class Dying:
+    """A writer that does not live to commit."""
+
+    def __init__(self, writer: tantivy.IndexWriter) -> None:
+        self._writer = writer
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._writer, name)
+
+    def commit(self) -> None:
+        raise Crash
+
+
+def test_updating_is_idempotent_and_survives_a_crash_before_the_commit(store, tmp_path):
+    every = random_documents(np.random.default_rng(1), 30)
+    documents.accept(store, every[:20])
+    library = Library(tmp_path / "search", Analysis(), writable=True)
+    assert library.update(store) == 20
+    assert library.update(store) == 0
+    documents.accept(store, every[20:])
+
+    writer = library._open_writer()
+    library._writer = Dying(writer)  # type: ignore[assignment]
+    with pytest.raises(Crash):
+        library.update(store)
+    writer.rollback()
+    library._writer = None
+    del writer
+    library.close()
+    statistics = Statistics.of(every, Analysis())
+    query = parse("NOT zzz")
+    reader = Library(tmp_path / "search", Analysis())
+    assert reader.last == 20
+    assert answer(reader, store, query, statistics) == expected(query, every, Analysis(), statistics)
+    again = Library(tmp_path / "search", Analysis(), writable=True)
+    assert again.last == 20
+    assert again.update(store) == 10
+    assert answer(again, store, query, statistics) == expected(query, every, Analysis(), statistics)
+    assert answer(reader, store, query, statistics) == expected(query, every, Analysis(), statistics)
+
+
+def test_many_updates_leave_few_files(store, tmp_path):
+    every = random_documents(np.random.default_rng(2), 120)
+    library = Library(tmp_path / "search", Analysis(), writable=True)
+    for first in range(0, 120, 6):
+        documents.accept(store, every[first : first + 6])
+        library.update(store)
+    assert len(list((tmp_path / "search").glob("vectors-*"))) < 12
+    statistics = Statistics.of(every, Analysis())
+    found = library.statistics()
+    assert (found.documents, dict(found.frequency), found.version) == (120, dict(statistics.frequency), 120)
+    query = parse("peer OR network OR a")
+    assert answer(library, store, query, statistics, 50) == expected(query, every, Analysis(), statistics)
+
+
+def test_what_was_deleted_leaves_the_index(store, tmp_path):
+    every = [Document(f"d{number}", {"title": ("peer",)}) for number in range(10)]
+    documents.accept(store, every)
+    library = Library(tmp_path / "search", Analysis(), writable=True)
+    library.update(store)
+    documents.delete(store, "d3")
+    documents.delete(store, "d4")
+    library.delete(["d3"])
+    assert library.recheck(store) == 1
+    assert library.recheck(store) == 0
+    assert library.statistics().documents == 8
+
+
+def test_an_index_of_another_analysis_is_not_used_and_built_anew(store, tmp_path):
+    documents.accept(store, [Document("d", {"title": ("the networks",)})])
+    library = Library(tmp_path / "search", Analysis(), writable=True)
+    library.update(store)
+    library.close()
+    english = Analysis({"title": "english"})
+    query = parse("title:network", english)
+    reader = Library(tmp_path / "search", english)
+    assert reader.last == 0
+    assert [hit.id for hit in reader.search(store, query, Statistics()).hits] == ["d"]
+    library = Library(tmp_path / "search", english, writable=True)
+    assert (library.last, library.update(store), library.last) == (0, 1, 1)
+    assert [hit.id for hit in reader.search(store, query, Statistics()).hits] == ["d"]
+
+
+def test_a_reader_cannot_write_and_a_strange_cursor_is_refused(store, tmp_path):
+    reader = Library(tmp_path / "search", Analysis())
+    documents.accept(store, [Document("d", {"title": ("peer",)})])
+    with pytest.raises(SettingError, match="opened for reading"):
+        reader.update(store)
+    with pytest.raises(SettingError, match="no cursor"):
+        reader.search(store, parse("peer"), Statistics(), after="!?")
+
+
+def test_tokens_hold_no_white_space_and_tell_everything_apart():
+    strange = [
+        "a b",
+        "a%20;b",
+        "a\u00a0b",
+        "a\nb",
+        "a\x1fb",
+        "a\x85b",
+        "x" * 300,
+        "x" * 301,
+        "x" * 100 + "y" * 200,
+        "%",
+    ]
+    found = [token("f", "k", word) for word in strange]
+    assert len(set(found)) == len(strange)
+    assert not any(c.isspace() for one in found for c in one if c not in "\x1e\x1f")  # Rust's white space has neither
+    document = Document("i d", {"k": tuple(strange), "n": (1, 1.0, -0.0)}, source="s s", time="2024-01-01")
+    assert all(len(one.encode()) < 1_000 for one in tokens_of(document, Knowledge(Analysis({"k": "keyword"}))))
+
+
+def test_strange_words_are_found(store, tmp_path):
+    analysis = Analysis({"k": "keyword"})
+    strange = ["a b", "a%20;b", "a\u00a0b", "a\x85b", "x" * 300, "x" * 301, "x" * 100 + "y" * 200, "%", "a"]
+    every = [Document(f"d{number}", {"k": (word,)}) for number, word in enumerate(strange)]
+    documents.accept(store, every)
+    library = Library(tmp_path / "search", analysis, writable=True)
+    library.update(store)
+    statistics = Statistics.of(every, analysis)
+    for text in [
+        'k:"a b"',
+        'k:"a%20;b"',
+        "k = %",
+        f"k:{'x' * 300}",
+        f"k:{'x' * 150}*",
+        f"k:{'x' * 50}*",
+        "k:xx*",
+        'k:IN:(k:"a b")',
+    ]:
+        query = parse(text, analysis)
+        assert answer(library, store, query, statistics) == expected(query, every, analysis, statistics), text
+
+
+def test_the_kernels_of_scores_equal_their_twins_to_the_last_bit():
+    rng = np.random.default_rng(5)
+    rarity = rng.random(40) * 9
+    tf = np.array([0.0, *(1 + np.log(np.arange(1, 9)))])
+    sizes = rng.integers(0, 20, 30)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    words = np.concatenate([rng.choice(40, size, replace=False) for size in sizes]).astype(np.uint32)
+    counts = rng.integers(1, 9, words.size).astype(np.uint16)
+    asked = np.where(rng.random(40) < 0.2, rng.random(40), 0.0)
+    out = np.zeros(30)
+    similarity_kernels.cosines(starts[:-1], starts[1:], words, counts, tf, rarity, asked, 1.7, out)
+    each = [list(zip(words[a:b].tolist(), counts[a:b].tolist(), strict=True)) for a, b in pairwise(starts)]
+    weights = {word: weight for word, weight in enumerate(asked.tolist()) if weight}
+    assert out.tolist() == similarity_reference.cosines(each, tf.tolist(), rarity.tolist(), weights, 1.7)
+    rarity[rng.random(40) < 0.4] = np.nan
+    bags = [[word for word, _ in one] for one in each]
+    wanted = similarity_reference.unweighed(bags, rarity.tolist())
+    found = np.zeros(words.size, np.uint32)
+    count = similarity_kernels.unweighed(starts[:-1], starts[1:], words, rarity, found)
+    assert found[:count].tolist() == wanted
+    assert not np.isnan(rarity[found[:count]]).any()
+    held = np.zeros(40, np.int64)
+    similarity_kernels.count_words(starts[:-1], starts[1:], words, held)
+    assert {word: int(held[word]) for word in np.flatnonzero(held)} == similarity_reference.count_words(bags)
