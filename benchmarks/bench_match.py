@@ -2,9 +2,10 @@
 
     python benchmarks/bench_match.py --size full
 
-Prints one JSON object. Ours: documents per second of one core's time, from UTF-8 text to (query, mask of 64 documents),
-the median of several passes, with pairs beside it. Theirs: the best configuration that `lucene_monitor` finds within
-its budget, median over three JVMs, per core-second. Where Lucene cannot be had (no Java, no Maven), it says so.
+Prints one JSON object. Ours: documents per second of one core's time, from a column of UTF-8 text (one buffer, as Arrow
+keeps strings) to (query, mask of 64 documents), the median of several passes, with pairs beside it. Theirs: the best
+configuration that `lucene_monitor` finds within its budget, median over three JVMs, per core-second. Where Lucene
+cannot be had (no Java, no Maven), it says so.
 """
 
 from __future__ import annotations

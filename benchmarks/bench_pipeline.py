@@ -7,6 +7,7 @@ queries of 2 to 4 words). For each number of subscriptions: `kernel`, documents 
 to masks; `jsonl` and `parquet`, documents a second from files to `count()` of the matches, on local[1] and local[2],
 wall time, the median of several runs in a session that is warm; `look`, the pass that checks and counts words.
 `share` is local[1] from JSON lines against the kernel (bar 0.5), `scaling` local[2] against local[1] (bar 1.7).
+`worker` is the part of a Python worker alone in core time, which other programs on the machine disturb less.
 
 `join` is the best that Spark does without an index: each document's words joined with the rarest word of each query,
 then `forall` over the others, on queries whose words are all rarer than rank 5,000. It must count what we count.
@@ -106,6 +107,18 @@ def on_spark(master: str, paths: dict[str, Path], documents: int, index: Snapsho
     return found
 
 
+def worker_rate(path: Path, documents: int, index: SnapshotRef) -> float:
+    """Documents a second of one core's time, of a worker's part alone: from the file to batches of matches."""
+    pieces, best = files_source.divide([Input(path.name, path)], 1), float("inf")
+    for _ in range(PASSES):
+        start = time.process_time()
+        for piece in pieces:
+            for _batch in files_job.match_piece(index, None, False, piece):
+                pass
+        best = min(best, time.process_time() - start)
+    return round(documents / best, 1)
+
+
 def selective_queries() -> Iterator[str]:
     spelling = workload_text.vocabulary()
     for block in workload_text.query_ranks(1 << 40, SEED):
@@ -168,6 +181,8 @@ def main(arguments: list[str] | None = None) -> int:
             del queries
             for master in ("local[1]", "local[2]"):
                 cell[master] = on_spark(master, paths, documents, index, runs)
+            cell["worker"] = {name: worker_rate(path, documents, index) for name, path in paths.items()}
+            cell["worker_share"] = round(cell["worker"]["jsonl"] / cell["kernel"]["documents_per_second"], 2)
             cell["share"] = round(cell["local[1]"]["jsonl"] / cell["kernel"]["documents_per_second_median"], 2)
             cell["scaling"] = round(cell["local[2]"]["jsonl"] / cell["local[1]"]["jsonl"], 2)
             cell["holds"] = {"share": cell["share"] >= SHARE_BAR, "scaling": cell["scaling"] >= SCALING_BAR}

@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,14 +51,12 @@ def running() -> Iterator[str]:
         _wait(data)
         yield f"postgresql://tocsin@/{{database}}?host={data}"
     finally:
-        server.terminate()
+        server.send_signal(signal.SIGINT)  # does not wait for those who are connected
         server.wait(30)
         shutil.rmtree(data, ignore_errors=True)
 
 
 def _wait(folder: Path) -> None:
-    import time
-
     import psycopg
 
     for _ in range(300):

@@ -8,6 +8,9 @@
     ├── SnapshotError           a saved index is damaged, or of another format
     ├── StoreError              the store cannot be opened or is of another format
     ├── PipelineError           the pipeline cannot run, or not with this checkpoint
+    │   ├── JavaError           Spark needs a Java that is not here, or not new enough
+    │   └── SparkError          Spark cannot start, or ended
+    ├── OverlayError            a message of the overlay is malformed, too large or unknown (`overlay.message`)
     ├── ViewError               a relation or view is refused; the others run
     ├── EventError              one event is refused; the rest goes on
     └── QueryError              a query is refused; it names the position
@@ -61,6 +64,14 @@ class StoreError(TocsinError):
 
 class PipelineError(TocsinError):
     """The pipeline cannot run, or not with this checkpoint."""
+
+
+class JavaError(PipelineError):
+    """Spark needs a Java that is not here, or not new enough."""
+
+
+class SparkError(PipelineError):
+    """Spark cannot start, or ended."""
 
 
 class ViewError(TocsinError):

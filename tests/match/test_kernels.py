@@ -261,6 +261,31 @@ def test_postings_longer_than_a_chunk_are_matched_in_pieces() -> None:
     assert answer == reference.match_masks(clauses, marks, 3)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_dense_and_sparse_stretches_are_matched_alike(seed: int) -> None:
+    """Where many clauses survive their second key, each is looked at; where few do, four together."""
+    chance = random.Random(seed)
+    keys_end, size = (1_500, 40_000) if COMPILED else (150, 1_500)
+    clauses = [
+        sorted({chance.randrange(1, keys_end) for _ in range(chance.choice([1, 2, 2, 3, 4]))}, reverse=True)
+        for _ in range(size)
+    ]
+    postings, owner, shared = written(clauses, list(range(size)), keys=keys_end)
+    marks = {}
+    for key in range(1, keys_end):
+        busy = key * 5 // keys_end % 2 == seed % 2  # stretches of keys that are in many documents, or in one
+        marks[key] = chance.getrandbits(64) | 1 if busy else 1 << chance.randrange(64)
+    masks = frozen(np.array([2**64 - 1, *marks.values()], np.uint64))
+    entries, found = np.empty(owner.size + 1, np.uint32), np.empty(owner.size + 1, np.uint64)
+    count = kernels.match_masks(u32(range(keys_end)), masks, postings, entries, found)
+    owners, owner_masks = np.empty(size, np.uint32), np.empty(size, np.uint64)
+    total = kernels.expand_owners(
+        frozen(entries[:count]), frozen(found[:count]), owner, shared, bit_set(set()), 0, owners, owner_masks
+    )
+    answer = dict(zip(owners[:total].tolist(), owner_masks[:total].tolist(), strict=True))
+    assert answer == reference.match_masks(clauses, marks, 2**64 - 1)
+
+
 # --- building --------------------------------------------------------------------------------------------------------
 
 

@@ -70,6 +70,27 @@ def test_words_that_share_their_first_sixteen_bytes_differ() -> None:
     assert [table.word(number) for number in range(len(words))] == words
 
 
+@pytest.mark.parametrize("size", [7, 8, 9, 16, 17, 62, 63, 64, 65, 127])
+def test_words_of_the_same_beginning_differ_at_every_length(size: int) -> None:
+    """A slot has the first eight bytes and lengths up to 62; the rest is in the record."""
+    words = [b"x" * length for length in range(size - 2, size + 3)] + [b"x" * (size - 1) + b"y", b"x" * 6 + b"y" * size]
+    lexicon, marks = Lexicon(), Marks()
+    numbers = lexicon.insert(words)
+    assert numbers.tolist() == list(range(len(words)))
+    keys = lexicon.bare_keys(numbers).tolist()
+    marks.begin(8, lexicon.keys.next)
+    lexicon.mark(Texts.of([word.upper() for word in words], range(len(words)), [0] * len(words)), marks)
+    assert masks(marks) == {key: 1 << doc for doc, key in enumerate(keys)}
+    assert lexicon.find([b"x" * (size + 3), b"x" * size + b"z"]).tolist() == [NONE, NONE]
+
+
+def test_zeros_at_the_end_of_a_word_count() -> None:
+    words = [b"ab", b"ab\0", b"ab\0\0", b"", b"\0"]
+    table = WordTable()
+    assert table.insert(words).tolist() == [0, 1, 2, 3, 4]
+    assert [table.word(number) for number in range(5)] == words
+
+
 def test_word_numbers_are_checked() -> None:
     table = WordTable()
     table.insert([b"one"])
@@ -95,6 +116,26 @@ def test_saved_arrays_open_again_and_take_new_words() -> None:
         if not step:
             assert opened.field_keys(opened.insert([b"new"]), 4).tolist() == [lexicon.keys.next]
     assert lexicon.find([b"new"]).tolist() == [NONE]
+
+
+def test_arrays_kept_by_an_earlier_release_open() -> None:
+    """Their slots and sieve are laid out in another way, and nothing says which; records are as they were."""
+    lexicon = Lexicon()
+    words = lexicon.insert([b"w%d" % number for number in range(300)] + [b"internationalisation"])
+    lexicon.bare_keys(words[:200])
+    lexicon.field_keys(words[100:], 1)
+    kept = lexicon.arrays()
+    old = kept | {"used": kept["used"][:3], "slots": np.zeros(1024, np.uint64), "sieve": np.zeros(64, np.uint64)}
+    texts = Texts.of([b"W7 w150 w250 internationalisation", b"w299 w300"], [0, 1], [0, 1])
+    found = []
+    for arrays in (kept, old):
+        opened, marks = Lexicon.from_arrays(arrays, KeyCounter(lexicon.keys.next)), Marks()
+        marks.begin(2, lexicon.keys.next)
+        opened.mark(texts, marks)
+        found.append(masks(marks))
+        assert opened.find([b"w299", b"w300"]).tolist() == [299, NONE]
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
 
 
 def test_opened_arrays_take_keys_and_flags_without_new_words() -> None:

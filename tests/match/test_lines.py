@@ -20,10 +20,12 @@ from tocsin.match import line_kernels, lines, reference
 from tocsin.match.index import QueryIndex
 from tocsin.match.kernels import COMPILED, PADDING
 from tocsin.match.lines import Found, Lines, Room, Scan
+from tocsin.match.marking import _folded, simple_forms
 from tocsin.match.segments import frozen
 from tocsin.query import parse_subscription
 from tocsin.query.semantics import holds
 from tocsin.settings import DEFAULTS, DocumentLimits
+from tocsin.text import _BREAKS, spaced, words
 
 VOLUME = 20_000 if COMPILED else 300
 LIMITS = DEFAULTS.document
@@ -157,7 +159,29 @@ def _read(block: bytes) -> list[bytes]:
 
 
 PLAIN, ODD = _read(_PLAIN), _read(_ODD)
-WORDS = ["tree", "Red", "running", "fox", "runs", "the", "café", "naïve", "STRASSE", "ﬁ", "é", "🌳", "n", "x@[Y]", ""]
+WORDS = [
+    "tree",
+    "Red",
+    "running",
+    "fox",
+    "runs",
+    "the",
+    "café",
+    "naïve",
+    "STRASSE",
+    "ﬁ",
+    "é",
+    "🌳",
+    "“naïve”",
+    "cafe\u0301",
+    "½",
+    "Ωmega",
+    "ΑΣ",
+    "東京",
+    "n",
+    "x@[Y]",
+    "",
+]
 NAMES = ["id", "title", "abstract", "venue", "year", "source", "time", "version", "xml", "x", "a.b", "éa", "_", "id"]
 
 
@@ -349,6 +373,46 @@ def test_lower_values_is_its_twin(values: list[str]) -> None:
     line_kernels.lower_values(packed.buffer, offsets[:-1], offsets[1:], lowered, bounds)
     held = [lowered[a:b].tobytes() for a, b in pairwise(bounds)]
     assert held == reference.lower_values(raw)
+
+
+FOLDED = st.text(st.sampled_from([*map(chr, range(0x80)), *simple_forms()]), max_size=12)
+ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+
+
+@given(FOLDED)
+def test_simple_characters_are_folded_alike_wherever_they_are(text: str) -> None:
+    assert "".join(simple_forms().get(one, one.lower()) for one in text).translate(_BREAKS) == spaced(text)
+
+
+def test_simple_characters_are_folded_alike_beside_each_other() -> None:
+    """Each before and after letters and forty of the others."""
+    forms, chance = simple_forms(), random.Random(8)
+    assert len(forms) > 3_000
+    some = list(forms) if COMPILED else chance.sample(list(forms), 200)
+    for one in some:
+        others = [*"aeioAEIO ", *chance.sample(list(forms), 40)]
+        text = "".join(f"{one}{other}{one}" for other in others)
+        assert "".join(forms.get(c, c.lower()) for c in text) == spaced(text)
+
+
+@given(st.lists(FOLDED | ANY, max_size=6), st.booleans())
+def test_fold_values_is_its_twin(texts: list[str], ascii_only: bool) -> None:
+    raw = [
+        json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode() for text in texts if not has_pairs(text, ascii_only)
+    ]
+    packed = Lines.of(raw)
+    offsets = frozen(np.asarray(packed.offsets, np.int64))
+    buffer, starts, ends, is_whole = _folded(packed.buffer, offsets[:-1], offsets[1:])
+    spans = zip(starts, ends, is_whole, strict=True)
+    held = [buffer[a:b].tobytes() if whole else None for a, b, whole in spans]
+    assert held == reference.fold_values(raw, simple_forms())
+    for text, value in zip([text for text in texts if not has_pairs(text, ascii_only)], held, strict=True):
+        assert value is None or words(value.decode()) == words(text)
+
+
+def has_pairs(text: str, ascii_only: bool) -> bool:
+    """Would JSON write it with surrogates? Such lines are odd."""
+    return ascii_only and any(one > "\uffff" for one in text)
 
 
 @pytest.mark.skipif(not COMPILED, reason="uncompiled, the twins are used themselves")

@@ -14,7 +14,7 @@ import pytest
 from tocsin import Analysis, Document, Knowledge, Statistics, Subscription, holds, parse, parse_subscription
 from tocsin.match.index import IndexEngine
 from tocsin.match.matcher import Matcher
-from tocsin.match.nested import NestedSubscriptions
+from tocsin.match.nested import NestedSubscriptions, Reason
 
 BOB = "year:2004 AND author:IN:(networks AND author:Bob)"
 
@@ -51,7 +51,9 @@ def test_carols_papers_of_2004_are_told_when_she_first_writes_with_bob():
     matcher = Matcher([Subscription("bob", parse_subscription(BOB))], IndexEngine(Analysis()), Analysis(), Statistics())
     joint = paper("joint", 2004, "Bob", "Carol", title="networks of bees")
     later = [paper("carol-later", 2004, "Carol"), paper("z-later", 2004, "AuthorZ"), paper("x1999", 1999, "Carol")]
-    told = [(hit.document.id, hit.cause.id) for hit in matcher.match([*BOBS, joint, *later])]
+    hits = list(matcher.match([*BOBS, joint, *later]))
+    assert matcher.reasons(hits[3]) == (Reason("author", "carol", "joint", 1, ()),)  # why an old paper is news
+    told = [(hit.document.id, hit.cause.id) for hit in hits]
     assert told == [
         ("X2", "X2"),
         ("other", "other"),

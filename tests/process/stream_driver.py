@@ -42,7 +42,7 @@ def dying(point: str) -> None:
             die()  # the rows were written, the transaction has not ended
         return written
 
-    outbox.finish, outbox._append = finish_and_die, append_and_die
+    vars(outbox).update(finish=finish_and_die, _append=append_and_die)
 
 
 def main(store: str, folder: str, batch: str, point: str = "") -> None:

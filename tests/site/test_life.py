@@ -230,13 +230,9 @@ def test_what_arrives_while_muted_is_dropped_or_held_as_was_chosen(site, ann):
     publish(site, ann, "3")
     site.pipeline.catch_up()
     found = reading.notifications(site, ann, place).items
-    assert [f"{item.subscription}/{item.notifications[0].document}" for item in found] == [
-        "hold/1",
-        "hold/2",
-        "drop/3",
-        "hold/3",
-        "other/3",
-    ]
+    new = [f"{item.subscription}/{item.notifications[0].document}" for item in found]
+    assert new[:2] == ["hold/1", "hold/2"]
+    assert sorted(new[2:]) == ["drop/3", "hold/3", "other/3"]
 
 
 def test_a_mute_must_say_what_becomes_of_what_arrives(site, ann):

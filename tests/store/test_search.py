@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 import tantivy
 
 from tocsin import Analysis, Document, Knowledge, Statistics, holds, parse, score
+from tocsin.cli import main
 from tocsin.errors import SettingError
+from tocsin.intake import document_to_json
 from tocsin.match import similarity_kernels, similarity_reference
 from tocsin.query import Query
 from tocsin.sim.workload import random_documents, random_query
@@ -187,7 +190,7 @@ def test_many_updates_leave_few_files(store, tmp_path):
         library.update(store)
     assert len(list((tmp_path / "search").glob("vectors-*"))) < 12
     statistics = Statistics.of(every, Analysis())
-    found = library.statistics()
+    found = library.statistics(store)
     assert (found.documents, dict(found.frequency), found.version) == (120, dict(statistics.frequency), 120)
     query = parse("peer OR network OR a")
     assert answer(library, store, query, statistics, 50) == expected(query, every, Analysis(), statistics)
@@ -203,7 +206,7 @@ def test_what_was_deleted_leaves_the_index(store, tmp_path):
     library.delete(["d3"])
     assert library.recheck(store) == 1
     assert library.recheck(store) == 0
-    assert library.statistics().documents == 8
+    assert library.statistics(store).documents == 8
 
 
 def test_an_index_of_another_analysis_is_not_used_and_built_anew(store, tmp_path):
@@ -296,3 +299,67 @@ def test_the_kernels_of_scores_equal_their_twins_to_the_last_bit():
     held = np.zeros(40, np.int64)
     similarity_kernels.count_words(starts[:-1], starts[1:], words, held)
     assert {word: int(held[word]) for word in np.flatnonzero(held)} == similarity_reference.count_words(bags)
+
+
+def test_the_command_searches_a_site_as_it_searches_files(store, tmp_path, capsys):
+    every = random_documents(np.random.default_rng(8), 40)
+    documents.accept(store, every)
+    files = tmp_path / "documents.jsonl"
+    files.write_text("".join(document_to_json(one) + "\n" for one in every), encoding="utf-8")
+    for text in (
+        "a OR peer OR network",
+        "author:*",
+        "NOT a",
+        'title ~ "peer network a" >= 0.1',
+        "author:IN:(a OR peer)",
+    ):
+        printed = []
+        for where in (["-d", str(files)], ["--data", str(tmp_path)]):
+            assert main(["search", *where, "-k", "9", "--", text]) == 0
+            printed.append(capsys.readouterr().out)
+        assert printed[0] == printed[1]
+        if text == "NOT a":
+            library = Library(tmp_path / "search", Analysis(), writable=True)
+            library.update(store)
+            library.close()
+    assert main(["search", "peer"]) == 2
+    assert "-d DOCS or --data DIR" in capsys.readouterr().err
+
+
+def test_a_field_after_in_that_no_document_has_is_a_warning_with_a_suggestion(store, tmp_path, capsys):
+    every = [Document("a", {"author": ("Ann",)}), Document("b", {"author": ("Ann",), "title": ("x",)})]
+    documents.accept(store, every)
+    files = tmp_path / "documents.jsonl"
+    files.write_text("".join(document_to_json(one) + "\n" for one in every), encoding="utf-8")
+    library = Library(tmp_path / "search", Analysis(), writable=True)
+    for indexed in (False, True):
+        if indexed:
+            library.update(store)
+        assert library.fields(store) == {"author", "title", "id", "source", "time"}
+        for where in (["-d", str(files)], ["--data", str(tmp_path)]):
+            assert main(["search", *where, "autor:IN:(x)"]) == 0
+            told = capsys.readouterr()
+            assert told.out == ""
+            assert "no document has the field 'autor'" in told.err
+            assert "did you mean 'author'?" in told.err
+            assert main(["search", *where, "author:IN:(x)"]) == 0
+            assert capsys.readouterr().err == ""
+
+
+def test_threads_may_ask_while_the_index_is_updated(store, tmp_path):
+    every = random_documents(np.random.default_rng(6), 120)
+    documents.accept(store, every)
+    library = Library(tmp_path / "search", Analysis(), writable=True)
+    statistics = Statistics.of(every, Analysis())
+    queries = [parse(text) for text in ("peer OR network OR a", "author:IN:(a)", "NOT a")]
+    wanted = [expected(query, every, Analysis(), statistics) for query in queries]
+    with ThreadPoolExecutor(3) as threads:
+        updating = threads.submit(library.update, store, 10)
+        asked = 0
+        while not updating.done() or asked < 6:
+            found = threads.map(lambda query: library.search(store, query, statistics, None).hits, queries)
+            for hits, answer_wanted in zip(found, wanted, strict=True):
+                assert [(hit.id, hit.score) for hit in hits] == answer_wanted
+            asked += 1
+        assert updating.result() == 120
+    assert library.last == 120

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import insert, inspect
+from sqlalchemy import Table, insert, inspect
 
 from tests.store import format_1
 from tocsin.errors import StoreError
@@ -55,9 +55,7 @@ def test_a_store_of_the_format_before_is_brought_up_and_keeps_all(place):
 def test_an_upgraded_store_has_the_tables_and_indexes_of_a_new_one(place):
     old_store(place("old"))
     old, new = Store(place("old")), Store(place("new"))
-    for table in schema.tables.sorted_tables:
-        if table.name.startswith("nested_"):
-            continue  # made when the first nested subscription is
+    for table in (one for one in vars(schema).values() if isinstance(one, Table)):
         shapes = []
         for store in (old, new):
             seen = inspect(store.engine)

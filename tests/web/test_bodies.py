@@ -254,3 +254,18 @@ def test_a_caller_who_leaves_in_the_middle_harms_nobody(served):
                                     "Content-Length: 9999") + b'{"id": "half')  # fmt: skip
     assert served.client().get("account").status_code == 200
     error_of(served.client().get("documents/half"), 404)
+
+
+def test_connections_beyond_a_number_are_told_so(tmp_path):
+    with serving(tmp_path, replace(LIMITS, connections_max=3)) as served:
+        parts = urlsplit(served.url)
+        held = [socket.create_connection((str(parts.hostname), parts.port or 0)) for _ in range(3)]
+        answer = eventually(
+            lambda: (told := raw(served, head("GET", "/healthz"), seconds=2)).startswith(b"HTTP") and told
+        )
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        body = answer.removesuffix(b"<nothing more>").partition(b"\r\n\r\n")[2]  # what we sent was not read: a reset
+        assert json.loads(body)["error"]["code"] == "busy"
+        for connection in held:
+            connection.close()
+        eventually(lambda: raw(served, head("GET", "/healthz", "Connection: close")).startswith(b"HTTP/1.1 200 "))

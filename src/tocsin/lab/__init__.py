@@ -26,4 +26,5 @@ class Experiment:
 
 EXPERIMENTS = {
     "p2p-diet": Experiment("p2p_diet", "P2P-DIET §4.1, Figures 2 and 3: filtering time of four algorithms"),
+    "xml-automaton": Experiment("xml_automaton", "XML filtering §5 and §6, Figures 4 and 5(c): the shared automaton"),
 }

@@ -30,8 +30,8 @@ at a time: 0.7–0.95× for a single one (used there), 0.8–1.8× for two to fo
 selected first. Over many batches in turn, on a loaded machine: short postings in blocks of four 0.8–0.95× at 10^5 and
 1.0–1.1× from 10^6 on; without fetching whole postings ahead 1.5–1.7× (10^6 and 3·10^6 queries on 200 words; else 1.0×).
 Beside what is kept now: eight clauses together 1.0–1.2×; short postings listed first, then tested without a branch
-0.85–1.0× at 10^5, 1.1–1.6× from 10^6 on; two slots compared at once 1.05–1.15×; a sieve of one bit, chunks of 256 or 512
-words, fetching postings past the second-level cache, marks in a pass of their own: 1.0–1.1×; no sieve: 1.9×.
+0.85–1.0× at 10^5, 1.1–1.6× from 10^6 on; two slots compared at once 1.05–1.15×; a sieve of one bit, chunks of 256 or
+512 words, fetching postings past the second-level cache, marks in a pass of their own: 1.0–1.1×; no sieve: 1.9×.
 """
 # ruff: noqa: PLR0917 — a kernel takes arrays, and many; names would not make the call cheaper
 
@@ -1000,14 +1000,14 @@ def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: 
                 visit += _1
                 if visit < total:
                     reached = U(first[keys[visit]])
-            dense = kept * _DENSE > seen
+            dense = bool(kept * _DENSE > seen)
         else:  # four at a time: first those of which any survives, then which
             listed, near_end = _0, False
             while visit < total:
                 key = U(keys[visit])
                 _fetch_start(first, second, U(keys[min(visit + _AHEAD, total - _1)]))
                 end = U(first[key + _1])
-                near_end = end + _4 > U(second.size)  # here a block could reach too far
+                near_end = bool(end + _4 > U(second.size))  # here a block could reach too far
                 if near_end:
                     break
                 stop = min(end, reached + ((U(blocks.size) - listed) << _2))
@@ -1033,7 +1033,7 @@ def match_masks(keys: U32, masks: U64, postings: Postings, entries: U32, found: 
                     waiting[kept] = at
                     waiting_mask[kept] = both
                     kept += U(both != _0) & U(at < end)
-            dense = near_end or kept * _DENSE > seen
+            dense = near_end or bool(kept * _DENSE > seen)
         for i in range(kept):
             fetch(third, U(waiting[i]))
         long = _0

@@ -34,7 +34,7 @@ _SEED = 0x746F6373696E  # any number; a server that takes queries from strangers
 _WORDS_MIN = 48  # three quarters of a power of two, as the slots of words may be filled
 _SLOTS_MIN = 64
 _LONG_BYTES_MIN = 1024
-_SIEVE_BITS_PER_WORD = 16
+_SIEVE_BITS_PER_WORD = 16  # or half as many: the sieve is a power of two
 _UNKNOWN_MIN = 1024
 _LAYOUT = 2  # of slots and sieve, in what is kept
 
@@ -198,15 +198,15 @@ class WordTable:
         return self._view.long[place : place + size].tobytes()
 
     def _grow(self, size: int) -> None:
-        """Make room for one word of this size, and for as many as there are."""
+        """Make room for one word of this size, and for half as many as there are."""
         old, words, long = self._table, len(self), int(self._used[1])
         capacity = max(old.records.size // 4, _WORDS_MIN)
         while words >= capacity:
-            capacity *= 2
+            capacity += capacity // 2
         places = max(old.long.size, _LONG_BYTES_MIN)
         while long + size + 8 > places:
             places *= 2
-        blocks = 1 << max(_SLOTS_MIN.bit_length() - 1, (capacity * _SIEVE_BITS_PER_WORD // 64 - 1).bit_length())
+        blocks = 1 << max(_SLOTS_MIN, capacity * _SIEVE_BITS_PER_WORD // 64).bit_length() - 1
         new = kernels.Table(
             np.zeros(2 << ((4 * capacity + 2) // 3 - 1).bit_length(), np.uint64),
             np.zeros(4 * capacity, np.uint64),

@@ -501,3 +501,62 @@ def lower_values(buffer: U8, starts: I64, ends: I64, lowered: U8, bounds: I64) -
             lowered[count] = byte
             count += _1
         bounds[value + 1] = count
+
+
+@part
+def _hex4(buffer: U8, at: np.uint64) -> np.uint64:
+    """The number that four hexadecimal digits write."""
+    number = _0
+    for digit in range(_4):
+        byte = U(buffer[at + U(digit)])
+        number = (number << _4) | ((byte & U(15)) + U(9) * (byte >> _6))
+    return number
+
+
+@kernel
+def fold_values(
+    buffer: U8, starts: I64, ends: I64, first: U32, forms: U8, folded: U8, bounds: I64, is_whole: U8
+) -> None:
+    """Strings as they stand in plain lines, unescaped and folded: value v becomes folded[bounds[v]:bounds[v + 1]].
+
+    Character c becomes forms[first[c]:first[c + 1]]. Where that is nothing, or c is beyond first, is_whole[v] is 0 and
+    the value is left out. ASCII stays as it is, but for escapes that are no part of a word, which become spaces.
+    bounds[0] is 0, and there is room.
+    """
+    count, known = _0, U(first.size) - _1
+    for value in range(starts.size):
+        at, end, begin = U(starts[value]), U(ends[value]), count
+        is_whole[value] = 1
+        while at < end:
+            run = min(lowest_bit(stop_bits(buffer, at) | high_bits(buffer, at)), end - at)
+            for ahead in range(run):
+                folded[count + U(ahead)] = buffer[at + U(ahead)]
+            count += run
+            at += run
+            if at >= end or run == _64:
+                continue
+            lead = U(buffer[at])
+            if lead < U(0x80):  # a backslash: nothing else in a string stops here
+                character, size = U(0x20), _2
+                if buffer[at + _1] == 0x75:
+                    character, size = _hex4(buffer, at + _2), _6
+            elif lead < U(0xE0):
+                character, size = ((lead & U(31)) << _6) | (U(buffer[at + _1]) & U(63)), _2
+            elif lead < U(0xF0):
+                character = ((U(buffer[at + _1]) & U(63)) << _6) | (U(buffer[at + _2]) & U(63))
+                character, size = character | ((lead & U(15)) << U(12)), _3
+            else:
+                character, size = known, _4
+            at += size
+            if character < U(0x80):
+                folded[count] = character
+                count += _1
+                continue
+            if character >= known or first[character] == first[character + _1]:
+                is_whole[value] = 0
+                count = begin
+                break
+            for place in range(U(first[character]), U(first[character + _1])):
+                folded[count] = forms[place]
+                count += _1
+        bounds[value + 1] = count

@@ -4,22 +4,25 @@ String values go to the kernels as bytes, those that are not ASCII folded first 
 definition of a word). English text is looked up by surface form: a form is analysed when it is first seen.
 
 Documents that are still JSON lines are marked where they lie (`lines`): what is ASCII and has no escapes goes to the
-kernels as it is, all lines of a scan prepared together; other values take the way of documents.
+kernels as it is, all lines of a scan prepared together. What has escapes or common letters of other alphabets is folded
+by a kernel, character by character (`simple_forms`); the few values that are left take the way of documents.
 """
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.match import line_kernels
 from tocsin.match.intern import Interner
-from tocsin.match.kernels import NONE, ONLY_SCOPED, PADDING, find_values
+from tocsin.match.kernels import I64, NONE, ONLY_SCOPED, PADDING, U8, U32, find_values
 from tocsin.match.lexicon import Texts, WordTable, surfaces_of
 from tocsin.match.line_kernels import ESCAPED, NOT_ASCII, NUMBER
 from tocsin.match.lines import Scan
@@ -31,6 +34,8 @@ from tocsin.text import ANALYSES, ENGLISH, KEYWORD, STANDARD, UNSEEN_BY_BARE, fo
 
 Numbers = npt.NDArray[np.intp]
 NOWHERE = len(ANALYSES)  # stands for the analysis of a value that no word of any query can be in
+SIMPLE_MAX = 0x2C00  # Latin, Greek, Cyrillic and other letters of Europe, punctuation and symbols are below
+_COMPOSING = range(0x0590, 0x1E00)  # of other scripts, some letters change with what is before them
 
 
 class Values:
@@ -137,12 +142,9 @@ class Marker:
         odd = lines.odd(batch)
         self._collect(odd, values)
         self._mark_collected(values, marks)
-        if (found := lines.standard.batch(batch)) is not None:
-            self._interner.lexicons[STANDARD].mark(found, marks)
-        if (found := lines.keyword.batch(batch)) is not None:
-            self._interner.lexicons[KEYWORD].mark_values(found, marks)
-        if (found := lines.english.batch(batch)) is not None:
-            self._mark_english(found, marks)
+        for name, column in lines.columns:
+            if (found := column.batch(batch)) is not None:
+                self._mark_texts(name, found, marks)
         self._mark_special(odd, marks)
         self._mark_special_of_lines(lines, batch, marks)
         self._mark_prefixes(documents, marks)
@@ -158,13 +160,17 @@ class Marker:
                 self._values(values_of(document, name), name, interner.fields[name] | ONLY_SCOPED, doc, values)
 
     def _mark_collected(self, values: dict[str, Values], marks: Marks) -> None:
-        interner = self._interner
-        if values[STANDARD].values:
-            interner.lexicons[STANDARD].mark(values[STANDARD].texts(), marks)
-        if values[KEYWORD].values:
-            interner.lexicons[KEYWORD].mark_values(values[KEYWORD].texts(), marks)
-        if values[ENGLISH].values:
-            self._mark_english(values[ENGLISH].texts(), marks)
+        for name, found in values.items():
+            if found.values:
+                self._mark_texts(name, found.texts(), marks)
+
+    def _mark_texts(self, analysis: str, texts: Texts, marks: Marks) -> None:
+        if analysis == ENGLISH:
+            self._mark_english(texts, marks)
+        elif analysis == KEYWORD:
+            self._interner.lexicons[KEYWORD].mark_values(texts, marks)
+        else:
+            self._interner.lexicons[STANDARD].mark(texts, marks)
 
     def _mark_prefixes(self, documents: Sequence[Document], marks: Marks) -> None:
         for field, prefixes in self._interner.prefixes.items():
@@ -240,9 +246,8 @@ class Prepared:
     names: Names
     numbers: npt.NDArray[np.uint32]
     """The field of each value, in names."""
-    standard: Column
-    english: Column
-    keyword: Column
+    columns: tuple[tuple[str, Column], ...]
+    """The values that kernels can read, by their analysis."""
     _late: Numbers
     _late_bounds: Numbers
     _special: Numbers
@@ -254,20 +259,27 @@ class Prepared:
         rank, documents = scan.rank[:-1][scan.spans.line], scan.documents
         analysis = names.analysis[numbers]
         docs = (rank & (DOCUMENTS_MAX - 1)).astype(np.uint8)
-        fields, by_analysis = names.field[numbers], np.where(kind == 0, analysis, NOWHERE)
+        fields, is_late = names.field[numbers], kind & (ESCAPED | NOT_ASCII) != 0
 
-        def column(name: str) -> Column:
-            chosen = np.flatnonzero(by_analysis == ANALYSES.index(name))
-            buffer, starts, ends = scan.buffer, scan.spans.start[chosen], scan.spans.end[chosen]
-            if name == KEYWORD:
-                buffer, starts, ends = _lowered(buffer, starts, ends)
+        def column(chosen: Numbers, buffer: U8, starts: I64, ends: I64) -> Column:
             return Column.of(Texts(buffer, starts, ends, docs[chosen], fields[chosen]), rank[chosen], documents)
 
-        late = np.flatnonzero((kind & (ESCAPED | NOT_ASCII) != 0) & (analysis != NOWHERE))
+        columns = []
+        for name in ANALYSES:
+            of_name = analysis == ANALYSES.index(name)
+            chosen = np.flatnonzero(of_name & (kind == 0))
+            spans = scan.buffer, scan.spans.start[chosen], scan.spans.end[chosen]
+            columns.append((name, column(chosen, *(_lowered(*spans) if name == KEYWORD else spans))))
+            chosen = np.flatnonzero(of_name & is_late)
+            if name != KEYWORD and chosen.size:
+                buffer, starts, ends, is_whole = _folded(scan.buffer, scan.spans.start[chosen], scan.spans.end[chosen])
+                chosen = chosen[is_whole]
+                columns.append((name, column(chosen, buffer, starts[is_whole], ends[is_whole])))
+                is_late[chosen] = False
+        late = np.flatnonzero(is_late & (analysis != NOWHERE))
         special = np.flatnonzero(names.special[numbers])
-        columns = (column(STANDARD), column(ENGLISH), column(KEYWORD))
         bounds = _bounds(rank[late], documents), _bounds(rank[special], documents)
-        return cls(scan, names, numbers, *columns, late, bounds[0], special, bounds[1])
+        return cls(scan, names, numbers, tuple(columns), late, bounds[0], special, bounds[1])
 
     def late(self, batch: int) -> list[int]:
         """The values of a batch that must be decoded or folded first."""
@@ -301,9 +313,42 @@ def _bounds(rank: npt.NDArray[np.int64], documents: int) -> Numbers:
     return np.searchsorted(rank, np.arange(0, documents + DOCUMENTS_MAX, DOCUMENTS_MAX))
 
 
-def _lowered(
-    buffer: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+@cache
+def simple_forms() -> dict[str, str]:
+    """Characters that are folded alike whatever is before and after them, with their forms (`text.spaced`).
+
+    These are no marks, and their forms begin with none: so nothing joins with what is before it.
+    """
+    forms = {}
+    for code in range(0x80, SIMPLE_MAX):
+        character = chr(code)
+        form = spaced(character)
+        starts = [unicodedata.normalize("NFKD", one)[:1] for one in (character, fold(character))]
+        joins = any(unicodedata.combining(one) or unicodedata.category(one)[0] == "M" for one in (character, *starts))
+        if code not in _COMPOSING and form and not joins:
+            forms[character] = form
+    return forms
+
+
+@cache
+def _form_arrays() -> tuple[U32, U8, int]:
+    """The same as kernels want it, and how many times longer a text can become."""
+    forms = [simple_forms().get(chr(code), "").encode() for code in range(SIMPLE_MAX)]
+    first = np.cumsum([0, *map(len, forms)]).astype(np.uint32)
+    growth = max(-(-len(form) // len(chr(code).encode())) for code, form in enumerate(forms))
+    return frozen(first), frozen(np.frombuffer(b"".join(forms), np.uint8)), growth
+
+
+def _folded(buffer: U8, starts: I64, ends: I64) -> tuple[U8, I64, I64, npt.NDArray[np.bool_]]:
+    """Strings unescaped and folded, in a buffer of their own; and which of them could be."""
+    first, forms, growth = _form_arrays()
+    folded = np.zeros(growth * int((ends - starts).sum()) + PADDING, np.uint8)
+    bounds, is_whole = np.zeros(starts.size + 1, np.int64), np.empty(starts.size, np.uint8)
+    line_kernels.fold_values(buffer, frozen(starts), frozen(ends), first, forms, folded, bounds, is_whole)
+    return folded, bounds[:-1], bounds[1:], is_whole.view(np.bool_)
+
+
+def _lowered(buffer: U8, starts: I64, ends: I64) -> tuple[U8, I64, I64]:
     """ASCII values, lower-cased in a buffer of their own."""
     lowered = np.zeros(int((ends - starts).sum()) + PADDING, np.uint8)
     bounds = np.zeros(starts.size + 1, np.int64)

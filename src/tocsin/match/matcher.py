@@ -16,7 +16,7 @@ from itertools import islice
 from tocsin.markup import read_markup
 from tocsin.match.brute import PathBrute
 from tocsin.match.engine import Counts, Engine, PathEngine
-from tocsin.match.nested import NestedSubscriptions
+from tocsin.match.nested import NestedSubscriptions, Reason
 from tocsin.model import Document, Match, Subscription
 from tocsin.query.ast import Query, nested
 from tocsin.query.score import Statistics, Vector, cosine, document_vector, query_vector
@@ -85,6 +85,14 @@ class Matcher:
         """What this subscription's truth depends on now."""
         has_sets = subscription.query is not None and any(nested(subscription.query))
         return self._nested.knowledge if self._nested and has_sets else self._knowledge
+
+    def reasons(self, hit: Hit) -> tuple[Reason, ...]:
+        """Which documents put the values into the sets through which the last matches hold."""
+        number = bisect_left(self.subscriptions, hit.subscription.id, key=lambda subscription: subscription.id)
+        position = None if self._nested is None else self._nested.tables.current(hit.document.id)
+        if self._nested is None or position is None or number not in self._nested:
+            return ()
+        return self._nested.reasons(number, position)
 
     @property
     def counts(self) -> Counts:

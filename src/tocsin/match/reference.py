@@ -414,3 +414,16 @@ def _is_absent(value: bytes) -> bool:
 def lower_values(values: Sequence[bytes]) -> list[bytes]:
     """ASCII letters lower-cased."""
     return [value.lower() for value in values]
+
+
+_ESCAPE = re.compile(r"\\(?:u(....)|.)")
+
+
+def fold_values(values: Sequence[bytes], forms: Mapping[str, str]) -> list[bytes | None]:
+    """Strings as they stand in plain lines, each character in its form; None if some character has none."""
+    answer: list[bytes | None] = []
+    for value in values:
+        text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", value.decode())
+        known = all(one.isascii() or one in forms for one in text)
+        answer.append("".join(one if one.isascii() else forms[one] for one in text).encode() if known else None)
+    return answer

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TypeAlias
 
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 
 from tocsin.overlay.chord import Chord
 from tocsin.overlay.key import Key, host_of, is_between

@@ -34,7 +34,7 @@ CONTACTS_MAX = 16
 OTHER_KINDS = 0
 """Who is registered under this kind takes the items of every kind that nobody else has."""
 SEARCH_TICKS = 5
-"""A lost node is asked for the ring every so many ticks."""
+"""A lost node is asked for the ring every so many ticks; at every tick while this one is not in order."""
 
 
 @message(10)
@@ -191,7 +191,7 @@ class Membership:
             effects += self._stabilise(now)
             if self.chord.is_placed:
                 effects += self._fix_fingers(now)
-        if not self.chord.table.successors or self._tick % SEARCH_TICKS == 0:
+        if not self.chord.is_ready or self._tick % SEARCH_TICKS == 0:
             effects += self._search(now)
         return effects
 

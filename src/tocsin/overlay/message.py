@@ -15,7 +15,7 @@ from math import isfinite
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 
 from tocsin.errors import TocsinError
 from tocsin.overlay.key import Key, hashed

@@ -53,7 +53,7 @@ class MulticastSettings:
     """Entries of the FCache (the paper's: 10,000); 0: none."""
     receipt_seconds: Seconds = 4.0
     """Time after which keys without a receipt are sent again; doubles with each attempt."""
-    receipt_key_seconds: Seconds = 0.2
+    receipt_key_seconds: Seconds = 0.5
     """Added for each key of a list, as one owner is reached after the other."""
     attempts_max: int = 12
     """Tries before keys are given up."""

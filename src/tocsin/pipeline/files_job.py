@@ -69,6 +69,7 @@ LINES_ARROW = pa.schema(
 """A line of output and where it stands; at position -1: a subscription that failed, and why."""
 
 Line = tuple[int, str, str]
+HEAD = ["position", "id", "version"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +238,13 @@ def match_pieces(
     evidence: bool = False,
 ) -> DataFrame:
     """MATCHES of the pieces, in order. Workers read the files themselves: only matches travel."""
-    return over_pieces(spark, pieces, partial(_match_piece, snapshot, statistics, evidence), MATCHES)
+    return over_pieces(spark, pieces, partial(match_piece, snapshot, statistics, evidence), MATCHES)
 
 
-def _match_piece(
+def match_piece(
     snapshot: SnapshotRef, statistics: StatisticsRef | None, evidence: bool, piece: Piece
 ) -> Iterator[pa.RecordBatch]:
+    """The Arrow side of match_pieces: MATCHES of one piece."""
     scorer, reader = open_scorer(snapshot, statistics), PieceReader(piece)
     quick = reader.quickly()
     if quick is not None:
@@ -254,7 +256,8 @@ def _match_piece(
     records = ((one.position, one.document) for one in reader.read() if one.document is not None)
     for some in batched(records, ROWS_TOGETHER):
         documents = [document for _, document in some]
-        rows = _heads([(position, document.id, document.version) for position, document in some])
+        heads = zip(*((position, document.id, document.version) for position, document in some), strict=True)
+        rows = pa.RecordBatch.from_arrays([pa.array(column) for column in heads], HEAD)
         owners, places = scorer.find_in(documents)
         yield from scorer.rows(owners, places, documents.__getitem__, rows, evidence)
 
@@ -266,21 +269,29 @@ def _match_lines(
     kept = ~np.isin(positions[found.places], np.frombuffer(piece.left_out, np.int64))
     owners, places = found.owners[kept], found.places[kept]
     lines, places = np.unique(places, return_inverse=True)
-    heads = [(int(positions[line]), found.id(line), int(found.version[line])) for line in lines.tolist()]
-    if heads:
-        yield from scorer.rows(owners, places, lambda at: found.document(int(lines[at])), _heads(heads), evidence)
+    if lines.size:
+        heads = pa.RecordBatch.from_arrays(
+            [pa.array(positions[lines]), _ids(found, lines), pa.array(found.version[lines])], HEAD
+        )
+        yield from scorer.rows(owners, places, lambda at: found.document(int(lines[at])), heads, evidence)
 
 
-def _heads(rows: list[tuple[int, str, int]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column) for column in zip(*rows, strict=True)], ["position", "id", "version"]
-    )
+def _ids(found: Found, lines: npt.NDArray[np.int64]) -> pa.Array:
+    """The ids of lines; those of plain lines are copied together from where they lie."""
+    starts, ends = found.id_start[lines], found.id_end[lines]
+    if (starts < 0).any():
+        return pa.array([found.id(line) for line in lines.tolist()])
+    sizes = ends - starts
+    upto = np.cumsum(sizes)
+    texts = found.lines.buffer[np.arange(upto[-1]) + np.repeat(starts - upto + sizes, sizes)]
+    offsets = np.concatenate([[0], upto]).astype(np.int32)
+    return pa.Array.from_buffers(pa.string(), lines.size, [None, pa.py_buffer(offsets), pa.py_buffer(texts)])
 
 
 def _lines_of(
     snapshot: SnapshotRef, statistics: StatisticsRef | None, evidence: bool, piece: Piece
 ) -> Iterator[pa.RecordBatch]:
-    for batch in _match_piece(snapshot, statistics, evidence, piece):
+    for batch in match_piece(snapshot, statistics, evidence, piece):
         columns = (batch.column(name).to_pylist() for name in ("subscription", "document", "score", "evidence"))
         lines = [_line(*row) for row in zip(*columns, strict=True)]
         arrays = [batch.column("position"), batch.column("subscription"), pa.array(lines)]

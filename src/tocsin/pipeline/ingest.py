@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tocsin.errors import InputError
+from tocsin.errors import InputError, PipelineError
 from tocsin.files.inputs import Input, find_inputs
 from tocsin.intake import document_from_json, document_to_json
 from tocsin.model import Document
@@ -103,13 +104,19 @@ class Topic:
         reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.servers)
         reader = reader.option("subscribe", self.topic).option("startingOffsets", "earliest")
         reader = reader.option("maxOffsetsPerTrigger", str(self.batch_messages_max)).option("failOnDataLoss", "true")
-        return reader.options(**self.options).load()
+        try:
+            return reader.options(**self.options).load()
+        except AnalysisException as error:
+            raise PipelineError(
+                "Spark has no connector for Kafka: give the session one by spark.jars.packages "
+                f"(org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}) or spark.jars"
+            ) from error
 
     def parsed(self, arrived: DataFrame) -> DataFrame:
         """The messages' documents, by partition and offset."""
         place = F.concat_ws("/", "topic", F.col("partition").cast("string"))
         raw = arrived.select(place.alias("file"), F.col("offset").alias("position"), F.col("value").alias("line"))
-        return parse(raw.orderBy("file", "position"))
+        return parse(raw.orderBy("file", "position")).withColumn("file", F.concat_ws(":", "file", "position"))
 
 
 @dataclass(frozen=True, slots=True)

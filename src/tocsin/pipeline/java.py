@@ -20,7 +20,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from tocsin.errors import TocsinError
+from tocsin.errors import JavaError
 
 MAJOR_MIN = 17
 VERSION_SECONDS_MAX = 30
@@ -28,10 +28,6 @@ VECTOR = "--add-modules=jdk.incubator.vector"
 OPENED, OPENED_GONE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED", 24  # the package left with this version
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _ADVICE = f"install Java {MAJOR_MIN} or newer and set JAVA_HOME, or: pip install 'tocsin[java]'"
-
-
-class JavaError(TocsinError):
-    """Spark needs a Java that is not here, or not new enough."""
 
 
 @dataclass(frozen=True, slots=True)

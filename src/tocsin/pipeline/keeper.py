@@ -13,10 +13,12 @@ from pathlib import Path
 from tocsin.errors import QueryError, SnapshotError
 from tocsin.match.registry import Registry
 from tocsin.pipeline.stages import SnapshotRef
-from tocsin.store import Store, subscriptions
+from tocsin.query.semantics import Knowledge
+from tocsin.store import Store, documents, subscriptions
 from tocsin.store.subscriptions import Revision
 from tocsin.text import Analysis
 
+SAMPLE = 256  # documents by which words are known to be rare
 KEPT = 3  # versions on the disk: one in use, one being made, one for a batch that is run again
 
 
@@ -71,10 +73,19 @@ class Keeper:
             yield from chunk
 
     def _save(self) -> None:
+        self._look_at_words()
         version = self._registry.save(self._folder, keep=KEPT)
         self._store.put(_key(version), f"{self._newest} {self._matched}")
         self._store.drop(_key(version - KEPT))
         self._is_saved = True
+
+    def _look_at_words(self) -> None:
+        """Lets the index see the newest documents, so that each query waits under a word that is rare now (S3)."""
+        last = documents.last_position(self._store)
+        sample = [row.document() for rows in documents.read(self._store, last - SAMPLE, last) for row in rows]
+        if sample and len(self._registry):
+            self._registry.match_owners(sample, Knowledge(self._registry.analysis))
+            self._registry.index.reorganise_if_drifted()
 
 
 def _key(version: int) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tocsin.match.explain import why
 from tocsin.match.registry import Registry
 from tocsin.pipeline.inbox import ALWAYS, Period, history
-from tocsin.pipeline.stages import SnapshotRef, find_matches
+from tocsin.pipeline.stages import FAILED, SnapshotRef, find_matches
 from tocsin.pipeline.statistics import StatisticsRef, open_statistics
 from tocsin.query.score import Statistics
 from tocsin.query.semantics import Knowledge
@@ -67,7 +67,8 @@ def preview(
         version = registry.save(Path(folder))
         past = history(spark, store, 0, documents.last_position(store), period=period)
         found = find_matches(past, SnapshotRef(folder, version), statistics)
-        rows = found.select("position", "document", "version", "score").orderBy("position").toArrow()
+        told = found.where(found.position > FAILED).select("position", "document", "version", "score")
+        rows = told.orderBy("position").toArrow()
     positions, ids, versions, scores = (rows.column(name).to_pylist() for name in rows.column_names)
     moments = documents.moments(store, positions)
     days = Counter(datetime.fromtimestamp(moments[at], UTC).date().isoformat() for at in positions)

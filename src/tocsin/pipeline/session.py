@@ -8,6 +8,7 @@ files must be seen under the same paths.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,13 +17,18 @@ from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tocsin.errors import SettingError
+from tocsin.errors import SettingError, SparkError
 from tocsin.pipeline.java import find_java, java_home, private_folder
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 LOG_LEVELS = ("off", "fatal", "error", "warn", "info", "debug")
+
+
+_CAUSE = re.compile(r"(?:: )?(?!pyspark\.)[\w.]+(?:Error|Exception|Failed)[\w.]*: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +91,22 @@ def running(
     if (known := SparkSession.getActiveSession()) is not None:
         yield known
         return
-    with while_starting or nullcontext():
-        session = open_session(settings)
     try:
-        yield session
-    finally:
-        session.stop()
+        with while_starting or nullcontext():
+            session = open_session(settings)
+        try:
+            yield session
+        finally:
+            session.stop()
+    except (PySparkException, Py4JError) as error:
+        raise SparkError(f"Spark ({settings.master}) stopped: {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    """What happened, out of the pages that Spark writes about it."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    found = [line for line in lines if _CAUSE.match(line)] or [line for line in lines if line] or [type(error).__name__]
+    return found[0].removeprefix(": ")
 
 
 def _options(settings: SparkSettings) -> dict[str, str]:

@@ -11,7 +11,7 @@ Scores are those of `query.score`: the same numbers that `tocsin match` computes
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -111,7 +111,10 @@ def find_matches(
     *,
     evidence: bool = False,
 ) -> DataFrame:
-    """DOCUMENTS -> MATCHES. Without statistics every word weighs nothing, so scores are 0 (1 for a path alone)."""
+    """DOCUMENTS -> MATCHES. Without statistics every word weighs nothing, so scores are 0 (1 for a path alone).
+
+    A row at the position FAILED is no match: it tells of a subscription that could not be evaluated.
+    """
     stage = partial(match_batches, snapshot, statistics, evidence)
     return documents.select(*DOCUMENTS.names).mapInArrow(stage, MATCHES)
 
@@ -122,6 +125,15 @@ def match_batches(snapshot: SnapshotRef, statistics: StatisticsRef | None, evide
     for batch in batches:
         found = scorer.find(lines_of(batch.column("body")))
         yield from scorer.matches(found, batch.select(["position", "id", "version"]), evidence)
+    if errors := scorer.registry.errors():
+        yield failures(errors)
+
+
+def failures(errors: Mapping[str, str]) -> pa.RecordBatch:
+    """Rows of MATCHES at the position FAILED: what could not be evaluated, with the reason as evidence."""
+    count = len(errors)
+    columns = [[FAILED] * count, [""] * count, [0] * count, list(errors), [0.0] * count, list(errors.values())]
+    return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=MATCHES_ARROW)
 
 
 def lines_of(texts: pa.StringArray) -> Lines:
@@ -131,6 +143,7 @@ def lines_of(texts: pa.StringArray) -> Lines:
     return Lines(np.frombuffer(data or b"", np.uint8), bounds)
 
 
+FAILED = -1  # the position of no document
 ANY_SIZE = DocumentLimits(1 << 62, 1 << 62, 1 << 62)
 """The document was accepted before."""
 

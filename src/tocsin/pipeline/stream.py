@@ -25,8 +25,8 @@ from tocsin.pipeline.inbox import ALWAYS, Period
 from tocsin.pipeline.keeper import Keeper
 from tocsin.pipeline.preview import Preview, preview
 from tocsin.pipeline.sinks import Staging, found
-from tocsin.pipeline.stages import find_matches
-from tocsin.store import Store, documents, outbox
+from tocsin.pipeline.stages import FAILED, find_matches
+from tocsin.store import Store, documents, outbox, subscriptions
 from tocsin.store.documents import MATCHING
 from tocsin.store.outbox import Batch, Receipt
 from tocsin.store.subscriptions import Asked
@@ -177,7 +177,11 @@ class Stream:
             matches = find_matches(observed, snapshot, statistics, evidence=self._settings.evidence)
             is_small = last - first <= self._settings.small_documents_max
             with self._staging.rows(matches, f"{MATCHING}-{last}", is_small) as rows:
-                staged = list(found(rows))
+                every = list(found(rows))
+            staged = [row for row in every if row.position != FAILED]
+            if len(staged) < len(every):
+                failed = {row.revision: row.evidence or "" for row in every if row.position == FAILED}
+                subscriptions.set_error(self._store, failed)
             receipt = Receipt(0, int(seen.get["documents"]), len(self._keeper))
             written = outbox.finish(self._store, batch, staged, [receipt])
             self._note(last, receipt.documents, written, time.monotonic() - start)

@@ -38,13 +38,15 @@ class Published:
 
 
 def publish(site: Site, account: Account, offered: Iterable[Offered]) -> Published:
-    """Stores the documents that can be; the others are named with their line. TooFast if the account is."""
+    """Stores the documents that can be; the others are named with their line. TooFast if the account is.
+
+    Who published what is kept with each document, not in the journal.
+    """
     site.settle_due()
     chunk: list[tuple[int, Document]] = []
     rejected: list[tuple[int, Problem]] = []
-    accepted = position = count = 0
+    accepted = position = 0
     for line, one in enumerate(offered, 1):
-        count = line
         try:
             chunk.append((line, _document(site, one)))
         except DocumentError as error:
@@ -56,8 +58,6 @@ def publish(site: Site, account: Account, offered: Iterable[Offered]) -> Publish
             accepted, position, chunk = accepted + stored, last or position, []
     stored, last = _store(site, account, chunk, rejected, is_first=not accepted)
     accepted, position = accepted + stored, last or position
-    if count:
-        journal.note(site.store, account.name, "publish", None, accepted=accepted, rejected=len(rejected))
     return Published(accepted, tuple(sorted(rejected, key=lambda pair: pair[0])), position)
 
 

@@ -10,6 +10,7 @@ from tocsin.site.problems import TooFast
 
 BURST_SECONDS = 10.0
 """A bucket holds what its rate brings in this time."""
+NEVER_SECONDS = 86_400.0  # to come back to a rate of 0
 BUCKETS_MAX = 100_000
 
 
@@ -33,8 +34,8 @@ class Buckets:
             level, at = self._levels.get(name, (most, now))
             level = min(most, level + (now - at) * rate)
             needed = min(amount, most)
-            if level + 1e-9 < needed:
-                wait = (needed - level) / rate if rate > 0 else float("inf")
+            if rate <= 0 or level + 1e-9 < needed:
+                wait = (needed - level) / rate if rate > 0 else NEVER_SECONDS
                 raise TooFast(
                     f"more than {rate:g} {what} a second: try again in {wait:.1f} seconds",
                     retry_after_seconds=wait,

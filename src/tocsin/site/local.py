@@ -10,6 +10,7 @@ import json
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -127,6 +128,7 @@ class LocalPipeline:
         self._thread: threading.Thread | None = None
         self._failure: str | None = None
         self._progress = Progress(self._matched(), 0)
+        self._counted: tuple[int, Counter[str]] | None = None
 
     def start(self) -> None:
         """Begins."""
@@ -185,7 +187,7 @@ class LocalPipeline:
             return 0
         stored = [one for chunk in documents.read(self._store, batch.first, batch.last) for one in chunk]
         revisions = subscriptions.within(self._store, batch.first, batch.last)
-        found = self._matcher.find(stored, revisions, self._statistics(batch.last))
+        found = self._matcher.find(stored, revisions, self._statistics(stored, batch.last))
         if self._matcher.errors:
             subscriptions.set_error(self._store, self._matcher.errors)
             self._matcher.errors = {}
@@ -205,8 +207,13 @@ class LocalPipeline:
         with self._store.read() as transaction:
             return documents.matched(transaction)
 
-    def _statistics(self, upto: int) -> Statistics:
-        """Of the documents that were accepted by then and are still current."""
-        current = documents.sample(self._store, 0, upto, upto)
-        counted = Statistics.of((one.document() for one in current), self._analysis)
-        return replace(counted, version=upto)
+    def _statistics(self, stored: Sequence[Stored], upto: int) -> Statistics:
+        """Of the documents that were current at the start, and all that came since."""
+        if self._counted is None:
+            stored = documents.sample(self._store, 0, upto, upto)
+            self._counted = (0, Counter())
+        number, frequency = self._counted
+        new = Statistics.of((one.document() for one in stored), self._analysis)
+        frequency.update(new.frequency)
+        self._counted = (number + new.documents, frequency)
+        return Statistics(number + new.documents, dict(frequency), upto)

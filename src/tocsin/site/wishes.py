@@ -22,7 +22,7 @@ from tocsin.query.xpath import cost as path_cost
 from tocsin.settings import QueryLimits
 from tocsin.site.accounts import Account
 from tocsin.site.addresses import check_url
-from tocsin.site.problems import Invalid, NotYet, Problem, problem_of
+from tocsin.site.problems import Invalid, NotYet, problem_of
 from tocsin.site.schedule import Mode, mode_of
 from tocsin.site.settings import SiteSettings
 from tocsin.store.subscriptions import Asked, Webhook
@@ -278,6 +278,3 @@ def _namespaces(value: object) -> Mapping[str, str]:
 def price(query: Query | None, path: Path | None) -> int:
     """Checks per document in the worst case."""
     return (0 if query is None else cost(query)) + (0 if path is None else path_cost(path))
-
-
-__all__ = ["Channel", "Mode", "Problem", "Reader", "Wanted", "checked_secret", "moment_of", "new_secret", "price"]

@@ -15,19 +15,31 @@ import os
 import time
 import zlib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from sqlalchemy import Connection, LargeBinary, Table, func, insert, inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
 from tocsin.errors import StoreError
-from tocsin.store import schema, sets, upgrade
+from tocsin.store import schema, upgrade
 from tocsin.store.connect import Store
 
 KIND = "tocsin back-up"
 ROWS = 1_000  # that go into the database at once
-TABLES = {table.name: table for table in schema.tables.sorted_tables} | {table.name: table for table in sets.TABLES}
+
+
+def _tables() -> dict[str, Table]:
+    """Every table that a module of this package defines, each after those that it refers to."""
+    for module in iter_modules([str(Path(__file__).parent)]):
+        if not module.ispkg:
+            import_module(f"tocsin.store.{module.name}")
+    return {table.name: table for table in schema.tables.sorted_tables}
+
+
+TABLES = _tables()
 
 
 def back_up(store: Store, file: str | Path) -> int:

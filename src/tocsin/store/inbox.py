@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, insert, or_, select, update
 
 from tocsin.store import schema
-from tocsin.store.connect import Store, advance
+from tocsin.store.connect import Store, advance, head
 from tocsin.store.outbox import Notification
 from tocsin.store.subscriptions import DELETED, LOOKED_UP, MUTED
 
@@ -165,6 +165,7 @@ def make_digests(store: Store, wanted: Iterable[tuple[Due, float]]) -> int:
     """
     made = 0
     with store.write() as transaction:
+        head(transaction)  # as whoever changes a subscription: the log first, then its row
         for due, next_due in wanted:
             same = (own.c.number == due.number) & (own.c.digest_due == due.due) & own.c.state.not_in((DELETED, MUTED))
             if transaction.execute(update(own).where(same).values(digest_due=next_due)).rowcount:

@@ -34,7 +34,7 @@ def take(store: Store, account: str, key: str, fingerprint: bytes) -> Reply | No
     with store.write() as transaction:
         insertion = postgresql.insert if transaction.dialect.name == "postgresql" else sqlite.insert
         new = insertion(table).values(**values).on_conflict_do_nothing(index_elements=["account", "key"])
-        if transaction.execute(new).rowcount:
+        if transaction.execute(new.returning(table.c.key)).first() is not None:
             return None
         row = transaction.execute(select(table).where(which)).one()
     return Reply(bytes(row.fingerprint), row.status, row.body)

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Integer,
     Table,
     Text,
+    bindparam,
     delete,
     func,
     insert,
@@ -35,6 +36,7 @@ from tocsin.model import Document
 from tocsin.store import schema
 
 LOOKED_UP = 500  # keys in one question to the database
+READ_MAX = 20_000  # documents that are remembered
 KEY_CHARACTERS = 200  # longer values are known by a digest: an index of PostgreSQL takes no long ones
 
 sets = Table(
@@ -96,6 +98,19 @@ clock = Table(
 TABLES = (sets, support, holding, long_values, fields, current, told, departures, clock)
 
 
+# What is asked most often is built once.
+_SETS_OF = select(support.c.set).where(support.c.key == bindparam("key")).distinct()
+_HOLDERS = (
+    select(holding.c.position)
+    .where((holding.c.field == bindparam("field")) & (holding.c.key == bindparam("key")))
+    .order_by(holding.c.position)
+)
+_DOCUMENT = select(schema.documents.c.id, schema.documents.c.body).where(
+    schema.documents.c.position == bindparam("position")
+)
+_TOLD = select(told.c.number).where((told.c.number == bindparam("number")) & (told.c.position == bindparam("position")))
+
+
 def create(transaction: Connection) -> None:
     """Makes the tables where they are not there yet."""
     schema.tables.create_all(transaction, tables=list(TABLES), checkfirst=True)
@@ -123,6 +138,7 @@ class StoredSets:
     def __init__(self) -> None:
         self.last = 0
         self._transaction: Connection | None = None
+        self._read: dict[int, Document] = {}  # what stands at a position never changes
         self._clear()
 
     @contextmanager
@@ -134,6 +150,7 @@ class StoredSets:
         try:
             self.last = int(transaction.execute(select(clock.c.last)).scalar_one())
             self._fields.update(dict.fromkeys(transaction.execute(select(fields.c.field)).scalars()))
+            self._sources.update(dict.fromkeys(transaction.execute(select(sets.c.source).distinct()).scalars()))
             yield self
             self._write()
         finally:
@@ -143,6 +160,7 @@ class StoredSets:
     def _clear(self) -> None:
         """Forgets what is true only as long as nobody else writes."""
         self._fields: dict[str, None] = {}
+        self._sources: dict[str, None] = {}  # fields whose values the sets collect
         self._sets: dict[str, set[int]] = {}  # key -> sets that hold it, for all keys that were asked for
         self._supports: dict[tuple[str, int, int], None] = {}  # to be written
         self._holders: dict[tuple[str, str], dict[int, None]] = {}  # to be written
@@ -151,7 +169,6 @@ class StoredSets:
         self._current: dict[str, int | None] = {}
         self._changed: dict[str, int | None] = {}  # current ones to be written
         self._told: dict[tuple[int, int], None] = {}  # to be written
-        self._read: dict[int, Document] = {}
 
     @property
     def _sql(self) -> Connection:
@@ -202,7 +219,8 @@ class StoredSets:
 
     def expect(self, documents: Sequence[tuple[int, Document]]) -> None:
         """Fetches which sets hold the documents' values, and which older versions there are."""
-        values = {value for _, document in documents for _, value in holdings_of(document, self._fields)}
+        names = self._fields | self._sources
+        values = {value for _, document in documents for _, value in holdings_of(document, names)}
         keys = sorted({key_of(value) for value in values}.difference(self._sets))
         for some in _chunks(keys):
             self._sets.update((key, set()) for key in some)
@@ -221,6 +239,7 @@ class StoredSets:
         known = self._sql.execute(select(sets.c.number).where(sets.c.name == name)).scalar()
         if known is not None:
             return int(known), False
+        self._sources[source] = None
         made = insert(sets).values(name=name, query=query, source=source).returning(sets.c.number)
         return int(self._sql.execute(made).scalar_one()), True
 
@@ -239,8 +258,7 @@ class StoredSets:
     def _sets_of(self, key: str) -> set[int]:
         known = self._sets.get(key)
         if known is None:
-            asked = select(support.c.set).where(support.c.key == key).distinct()
-            known = self._sets[key] = set(self._sql.execute(asked).scalars())
+            known = self._sets[key] = set(self._sql.execute(_SETS_OF, {"key": key}).scalars())
         return known
 
     def sets_with(self, value: Value) -> Collection[int]:
@@ -328,8 +346,7 @@ class StoredSets:
     def holders(self, field: str, value: Value) -> Iterable[int]:
         """Those that are written, and those that will be."""
         key = key_of(value)
-        same = (holding.c.field == field) & (holding.c.key == key)
-        found = self._sql.execute(select(holding.c.position).where(same).order_by(holding.c.position)).scalars()
+        found = self._sql.execute(_HOLDERS, {"field": field, "key": key}).scalars()
         return list(dict.fromkeys([*found, *self._holders.get((field, key), ())]))
 
     # --- documents -----------------------------------------------------------------------------
@@ -355,10 +372,12 @@ class StoredSets:
         """From the log; one that was deleted is empty, and about to leave."""
         known = self._arrived.get(position) or self._read.get(position)
         if known is None:
-            asked = select(schema.documents.c.id, schema.documents.c.body)
-            id, body = self._sql.execute(asked.where(schema.documents.c.position == position)).one()
-            known = Document(id) if body is None else document_from_json(body)
-            self._read[position] = known
+            id, body = self._sql.execute(_DOCUMENT, {"position": position}).one()
+            if body is None:
+                return Document(id)
+            if len(self._read) >= READ_MAX:
+                self._read.clear()
+            known = self._read[position] = document_from_json(body)
         return known
 
     def documents(self) -> Iterator[tuple[int, Document]]:
@@ -393,8 +412,8 @@ class StoredSets:
         if (number, position) in self._told:
             return False
         if position not in self._arrived:
-            same = (told.c.number == number) & (told.c.position == position)
-            if self._sql.execute(select(told.c.number).where(same)).first() is not None:
+            same = {"number": number, "position": position}
+            if self._sql.execute(_TOLD, same).first() is not None:
                 return False
         self._told[number, position] = None
         return True

@@ -10,12 +10,14 @@ import asyncio
 import errno
 import logging
 import socket
+from http import HTTPStatus
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from tocsin.errors import SettingError
+from tocsin.web.answers import Refusal, encoded
 from tocsin.web.limits import LIMITS, WebLimits
 
 PORT = 8047
@@ -71,7 +73,6 @@ def make_server(app: ASGIApp, limits: WebLimits = LIMITS) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=limits.connections_max,
         timeout_keep_alive=limits.keep_alive_seconds,
         timeout_graceful_shutdown=limits.stop_seconds_max,
         h11_max_incomplete_event_size=limits.header_bytes_max,
@@ -87,7 +88,10 @@ def _bounded(limits: WebLimits) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._watch()
+            if len(self.connections) > limits.connections_max:
+                self._refuse(Refusal(503, "busy", "too many connections: try again soon"))
+            else:
+                self._watch()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._unwatch()
@@ -120,12 +124,16 @@ def _bounded(limits: WebLimits) -> type[asyncio.Protocol]:
 
         def send_400_response(self, msg: str) -> None:
             """A call that is no HTTP gets our shape, too."""
-            body = b'{"error":{"code":"bad_request","message":"this is no HTTP request that can be read"}}'
+            self._refuse(Refusal(400, "bad_request", "this is no HTTP request that can be read"))
+
+        def _refuse(self, refusal: Refusal) -> None:
+            """Answers before there is a call, and closes."""
+            body = encoded({"error": refusal.body()})
             head = (
-                b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
-                b"x-content-type-options: nosniff\r\ncontent-length: " + str(len(body)).encode() + b"\r\n\r\n"
+                f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}\r\ncontent-type: application/json\r\n"
+                f"x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
             )
-            self.transport.write(head + body)
+            self.transport.write(head.encode() + body)
             self.transport.close()
 
     return Bounded

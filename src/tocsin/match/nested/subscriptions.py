@@ -92,6 +92,10 @@ class NestedSubscriptions:
         """How many subscriptions there are."""
         return len(self._of)
 
+    def __contains__(self, number: object) -> bool:
+        """Is there a subscription of this number?"""
+        return number in self._of
+
     def owner(self, engine_number: int) -> int | None:
         """A subscription for which the query of this engine number was registered."""
         node = self._by_number.get((engine_number - self._first) // 2)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 
 from tocsin.match.rendezvous.cost import CostModel, DocumentFacts, QueryFacts
 from tocsin.match.rendezvous.notification import LOOKUP_BYTES, Notification

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 
 from tocsin.errors import DocumentError
 from tocsin.intake import document_from_json, document_to_json

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
 
 import numpy as np
 import numpy.typing as npt
@@ -62,16 +61,18 @@ def deal_by_id(queries: int, parts: int) -> Deal:
 
 
 def deal_by_word(texts: Iterable[str | None], parts: int, analysis: Analysis, frequency: Frequency) -> Deal:
-    """Queries of one anchor together; the longest lists first, each to the part that has least (None: no words)."""
+    """Queries of one anchor together, in parts of about as many queries (None: a query without words).
+
+    Anchors are dealt in the order of their frequency: what common words bring to one part they would bring to any, and
+    the parts of rare words are left alone by most documents.
+    """
     waits = [_anchors(text, analysis, frequency) for text in texts]
     lists = Counter(keys[0] for keys in waits if keys)
-    loads = [(0, part) for part in range(parts)]
-    heapify(loads)
     owner: dict[Key, int] = {}
-    for key, count in sorted(lists.items(), key=lambda item: (-item[1], item[0])):
-        load, part = loads[0]
-        owner[key] = part
-        heapreplace(loads, (load + count, part))
+    dealt, total = 0, lists.total()
+    for key, count in sorted(lists.items(), key=lambda item: (-frequency(item[0]), item[0])):
+        owner[key] = min(parts - 1, parts * (dealt + count // 2) // total)
+        dealt += count
     everywhere = parts if any(not keys for keys in waits) else None
     chosen = [owner[keys[0]] if keys else parts for keys in waits]
     known: list[dict[bytes, None]] = [{} for _ in range(parts + (everywhere is not None))]

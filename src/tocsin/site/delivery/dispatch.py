@@ -104,11 +104,11 @@ class _Shift:
         self._later: list[tuple[float, int]] = []
         self._waiting: set[int] = set()
         """After a failure: what they get meanwhile does not make them ready."""
-        self._resending: set[int] = set()
         self._delivered: dict[int, int] = {}
         self._failed: dict[int, Attempt] = {}
         self._given_up: list[GivenUp] = []
         self._noted = asyncio.Event()
+        self._writing = asyncio.Lock()
         self._moved = asyncio.Event()
 
     async def run(self) -> None:
@@ -279,6 +279,10 @@ class _Shift:
             await self._write_notes()
 
     async def _write_notes(self) -> None:
+        async with self._writing:
+            await self._write_gathered()
+
+    async def _write_gathered(self) -> None:
         delivered, failed, given_up = dict(self._delivered), self._failed, self._given_up
         if not (delivered or failed or given_up):
             return

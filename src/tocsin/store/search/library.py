@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,11 +35,11 @@ from tocsin.query.score import ROUNDING, Statistics, Vector, cosine, document_ve
 from tocsin.query.semantics import Knowledge, holds
 from tocsin.store import schema
 from tocsin.store.connect import Store
-from tocsin.store.search.tokens import EVERY, KEYS, Translator, tokens_of
+from tocsin.store.search.tokens import EVERY, FIELDS, KEYS, Translator, tokens_of
 from tocsin.store.search.vectors import Vectors
-from tocsin.text import Analysis, value_key, values_of
+from tocsin.text import UNSEEN_BY_BARE, Analysis, value_key, values_of
 
-FORMAT = 1
+FORMAT = 1  # of the index: another one is built anew
 CHUNK = 5_000  # documents of one commit
 LOOKED_UP = 500  # positions in one question to the store
 CHECKED_MAX = 2_000  # so many matches are all looked up in the store; of more, only those that are shown
@@ -78,6 +80,8 @@ class Library:
         self._index: tantivy.Index | None = None
         self._writer: tantivy.IndexWriter | None = None
         self._vectors: Vectors | None = None
+        self._lock = RLock()  # threads ask one after the other; the writer waits for them only to show its commit
+        self._seen: tuple[int, int] | None = None  # the state of the index that we have read
         self.last = 0
         """The position of the log up to which documents are in the index."""
         if writable:
@@ -109,10 +113,19 @@ class Library:
 
     def refresh(self) -> None:
         """Sees what was committed meanwhile."""
+        with self._lock:
+            self._refresh()
+
+    def _refresh(self) -> None:
         if self._index is None:
             self._index = self._open()
         if self._index is None:
             return
+        committed = (self._folder / "tantivy" / "meta.json").stat()
+        state = (committed.st_ino, committed.st_mtime_ns)
+        if state == self._seen:
+            return
+        self._seen = state
         _prepare(self._index)
         for _ in range(RETRIES):
             try:
@@ -159,7 +172,8 @@ class Library:
         last = rows[-1].position
         positions, counts = [], []
         for row in rows:
-            writer.delete_documents_by_term("id", _digest(row.id))  # its older versions
+            if row.version > 1:
+                writer.delete_documents_by_term("id", _digest(row.id))  # its older versions
             if row.state != schema.CURRENT or row.body is None:
                 continue
             document = document_from_json(row.body)
@@ -212,25 +226,30 @@ class Library:
         self, store: Store, query: Query, statistics: Statistics, k: int | None = 10, after: str | None = None
     ) -> Answer:
         """The k best documents (None: all) after the cursor, of those that match now."""
-        self.refresh()
-        with store.read() as transaction:
+        with self._lock, store.read() as transaction:
+            self._refresh()
             asked = _Asked(self, transaction, statistics)
             found, newest = asked.matching(query)
             return asked.ranked(query, found, newest, k, None if after is None else _place(after))
 
     def count(self, store: Store, query: Query, statistics: Statistics) -> int:
         """How many documents match."""
-        self.refresh()
-        with store.read() as transaction:
+        with self._lock, store.read() as transaction:
+            self._refresh()
             found, newest = _Asked(self, transaction, statistics).matching(query)
             return found.size + len(newest)
 
-    def statistics(self) -> Statistics:
-        """Counted from the documents in the index; the version is the last position."""
-        if self._vectors is None:
-            return Statistics()
-        counted = self._vectors.statistics(self._positions(None))
-        return Statistics(counted.documents, counted.frequency, self.last)
+    def fields(self, store: Store) -> set[str]:
+        """The fields that some document has, or had."""
+        with self._lock, store.read() as transaction:
+            self._refresh()
+            return _Asked(self, transaction, Statistics()).fields()
+
+    def statistics(self, store: Store) -> Statistics:
+        """Counted from the current documents; the version is the last position that the index has seen."""
+        with self._lock, store.read() as transaction:
+            self._refresh()
+            return _Asked(self, transaction, Statistics()).counted()
 
     def _positions(self, query: tantivy.Query | None) -> I64:
         """Where the documents are that hold these tokens, ascending."""
@@ -253,8 +272,10 @@ class _Asked:
         self._statistics = statistics
         self._knowledge = Knowledge(library.analysis, statistics)
         self._tail: dict[int, tuple[str, Document]] = {}
+        self._named: dict[int, tuple[int, str, int] | None] = {}
         after = library.last
-        while rows := _rows(transaction, log.c.position > after, LOOKED_UP):
+        newest = transaction.execute(select(schema.clock.c.position)).scalar_one()
+        while after < newest and (rows := _rows(transaction, log.c.position > after, LOOKED_UP)):
             after = rows[-1].position
             self._tail |= {
                 row.position: (row.id, document_from_json(row.body))
@@ -308,11 +329,36 @@ class _Asked:
                     yield row.position, document_from_json(row.body)
 
     def _current(self, positions: I64) -> I64:
-        kept: list[int] = []
-        for some in _chunks(positions.tolist()):
-            asked = select(log.c.position).where(log.c.position.in_(some) & (log.c.state == schema.CURRENT))
-            kept += self._transaction.execute(asked.order_by(log.c.position)).scalars()
-        return np.array(kept, np.int64)
+        return np.array(sorted(at for at, _, _ in self._names(positions.tolist())), np.int64)
+
+    def _names(self, positions: list[int]) -> list[tuple[int, str, int]]:
+        """(position, id, version) of those that are current; each is asked for once."""
+        for some in _chunks([at for at in positions if at not in self._named]):
+            # Whole numbers, written out: a statement of 500 parameters costs more than its answer.
+            among = f"state = {schema.CURRENT} AND position IN ({','.join(map(str, some))})"
+            rows = self._transaction.exec_driver_sql(f"SELECT position, id, version FROM documents WHERE {among}")
+            self._named.update(dict.fromkeys(some))
+            self._named.update((row[0], (row[0], row[1], row[2])) for row in rows)
+        return [named for at in positions if (named := self._named[at]) is not None]
+
+    def fields(self) -> set[str]:
+        """The names of all fields."""
+        index = self._library._index
+        terms = [] if index is None else index.searcher().terms_with_prefix(KEYS, FIELDS)
+        found = {term[len(FIELDS) :] for term, _ in terms}
+        return found.union(UNSEEN_BY_BARE, *(document.fields for _, document in self._tail.values()))
+
+    def counted(self) -> Statistics:
+        """The statistics of all current documents."""
+        vectors = self._library._vectors
+        found = self._library._positions(None)
+        if self._replaced.size:
+            found = np.setdiff1d(found, self._replaced)
+        indexed = Statistics() if vectors is None else vectors.statistics(found)
+        tail = Statistics.of((document for _, document in self._tail.values()), self._knowledge.analysis)
+        frequency = Counter(indexed.frequency)
+        frequency.update(tail.frequency)
+        return Statistics(indexed.documents + tail.documents, frequency, self._library.last)
 
     # --- ranking -------------------------------------------------------------------------------
 
@@ -358,14 +404,7 @@ class _Asked:
         rounded = {
             at: min(1.0, round(score, ROUNDING)) for at, score in zip(positions.tolist(), scores.tolist(), strict=True)
         }
-        found = []
-        for some in _chunks(list(rounded)):
-            within = log.c.position.in_(some) & (log.c.state == schema.CURRENT)
-            for at, id, version in self._transaction.execute(
-                select(log.c.position, log.c.id, log.c.version).where(within)
-            ):
-                found.append(Hit(id, version, rounded[at], at))
-        return found
+        return [Hit(id, version, rounded[at], at) for at, id, version in self._names(list(rounded))]
 
 
 def _best(scores: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.intp]:
@@ -392,7 +431,7 @@ def _prepare(index: tantivy.Index) -> None:
 
 
 def _rows(transaction: Connection, which: Any, limit: int) -> Sequence[Any]:
-    columns = (log.c.position, log.c.id, log.c.body, log.c.state)
+    columns = (log.c.position, log.c.id, log.c.version, log.c.body, log.c.state)
     return list(transaction.execute(select(*columns).where(which).order_by(log.c.position).limit(limit)))
 
 

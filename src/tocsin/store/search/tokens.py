@@ -56,9 +56,18 @@ EVERY = token("id", PRESENT, "")
 """What every document has."""
 
 
+FIELDS = token("", PRESENT, "")
+"""How the tokens begin that name the fields of the collection."""
+
+
 def value_token(field: str, value: str | float) -> str:
     """For a whole value, as nested queries compare it."""
-    return token(field, VALUE, f"t{value}" if isinstance(value, str) else f"n{number_word(value)}")
+    if not isinstance(value, str):
+        return f"{_start(field, VALUE)}n{number_word(value)}"
+    if len(value) > CHARACTERS:
+        return f"{_start(field, VALUE)}h{sha256(value.encode()).hexdigest()}"
+    plain = value.replace("%", "%25;").replace(" ", "%20;")  # its white space is folded already
+    return f"{_start(field, VALUE)}t{plain}"
 
 
 def tokens_of(document: Document, knowledge: Knowledge) -> set[str]:
@@ -69,21 +78,28 @@ def tokens_of(document: Document, knowledge: Knowledge) -> set[str]:
         if not values:
             continue
         found.add(token(field, PRESENT, ""))
+        found.add(token("", PRESENT, field))
         analysis = knowledge.analysis.of(field)
         for value in values:
             found.add(value_token(field, value_key(value)))
             if not isinstance(value, str):
                 found.add(token(field, NUMBER, number_word(value)))
                 continue
-            for word in set(words(value, analysis)):
-                if word:
-                    found.add(token(field, KIND[analysis], word))
-                    if field in document.fields:
-                        found.add(token("", KIND[analysis], word))
+            for place in (field, "") if field in document.fields else (field,):
+                found |= _word_tokens(place, analysis, value)
             at = dates.moment(value)
             if at is not None:
                 found.add(token(field, DAY, str(at // NANOSECONDS_A_DAY)))
     return found
+
+
+def _word_tokens(field: str, analysis: str, value: str) -> set[str]:
+    distinct = set(words(value, analysis))
+    distinct.discard("")
+    if analysis == KEYWORD or (len(value) > CHARACTERS and max(map(len, distinct), default=0) > CHARACTERS):
+        return {token(field, KIND[analysis], word) for word in distinct}
+    start = _start(field, KIND[analysis])
+    return {start + word for word in distinct}  # letters, marks and numbers need no escape
 
 
 class Candidates(NamedTuple):

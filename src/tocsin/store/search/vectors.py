@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from math import log
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,8 @@ class Vectors:
         self._ids = _vocabulary(self._files)
         self._weighed: tuple[Statistics, Floats] | None = None
         self._tf = np.zeros(0)
+        self._asked = np.zeros(self._ids.count)  # the query's weights; zero between two queries
+        self._lock = Lock()  # one may append while others ask
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -93,7 +96,7 @@ class Vectors:
         ordered = [(number_of[word], one[word]) for one in counts for word in sorted(one)]
         found = np.fromiter((number for number, _ in ordered), np.uint32, total)
         often = np.fromiter((count for _, count in ordered), np.uint32, total)
-        self._write(
+        written = self._write(
             self.last,
             last,
             {
@@ -104,22 +107,22 @@ class Vectors:
                 **_packed(new),
             },
         )
-        self._merge()
-        self._ids = _vocabulary(self._files)
-        self._weighed = None
+        files = self._merged([*self._files, written])
+        ids = _vocabulary(files)
+        with self._lock:
+            self._files, self._ids, self._weighed, self._asked = files, ids, None, np.zeros(ids.count)
 
-    def _write(self, first: int, last: int, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    def _write(self, first: int, last: int, arrays: dict[str, npt.NDArray[Any]]) -> _File:
         path = self._folder / f"vectors-{first:015}-{last:015}.tocsin"
         write_arrays(path, arrays, {"first": first, "last": last})
-        self._files.append(_File(first, last, path, open_arrays(path).arrays))
+        return _File(first, last, path, open_arrays(path).arrays)
 
-    def _merge(self) -> None:
+    def _merged(self, files: list[_File]) -> list[_File]:
         """Joins the last files while they are many of about the same size; the parts are dropped by `tidy`."""
-        while len(self._files) >= FILES_MAX:
-            tail = self._files[-FILES_MAX:]
+        while len(files) >= FILES_MAX:
+            tail = files[-FILES_MAX:]
             if tail[0].size > FILES_MAX * max(1, sum(one.size for one in tail[1:])):
-                return
-            del self._files[-FILES_MAX:]
+                break
             starts = [one.arrays["starts"] for one in tail]
             shift = np.cumsum([0, *(int(one[-1]) for one in starts)])
             ends = [one.arrays["ends"] for one in tail]
@@ -130,7 +133,8 @@ class Vectors:
             joined["counts"] = np.concatenate([one.arrays["counts"] for one in tail])
             joined["starts"] = np.concatenate([[0], *(one[1:] + at for one, at in zip(starts, shift, strict=False))])
             joined["ends"] = np.concatenate([one + at for one, at in zip(ends, used, strict=False)]).astype(np.int64)
-            self._write(tail[0].first, tail[-1].last, joined)
+            files = [*files[:-FILES_MAX], self._write(tail[0].first, tail[-1].last, joined)]
+        return files
 
     def tidy(self, committed: int) -> None:
         """Drops files that are part of others, and those after the position that was committed."""
@@ -151,6 +155,10 @@ class Vectors:
 
     def statistics(self, positions: I64) -> Statistics:
         """Counted from the documents at these positions."""
+        with self._lock:
+            return self._statistics(positions)
+
+    def _statistics(self, positions: I64) -> Statistics:
         held = np.zeros(self._ids.count, np.int64)
         for file, begins, ends in self._places(np.sort(positions)):
             count_words(begins, ends, file.arrays["words"], held)
@@ -173,11 +181,15 @@ class Vectors:
 
     def cosines(self, positions: I64, asked: Vector, statistics: Statistics) -> Floats:
         """The scores, before rounding, of the documents at these ascending positions."""
-        weights = np.zeros(self._ids.count, np.float64)
+        with self._lock:
+            return self._cosines(positions, asked, statistics)
+
+    def _cosines(self, positions: I64, asked: Vector, statistics: Statistics) -> Floats:
+        weights = self._asked
         names = list(asked.weights)
-        for number, word in zip(self._find(names).tolist(), names, strict=True):
-            if number >= 0:
-                weights[number] = asked.weights[word]
+        numbers = self._find(names)
+        known = numbers >= 0
+        weights[numbers[known]] = np.fromiter(asked.weights.values(), np.float64, len(names))[known]
         out = np.zeros(positions.size)
         done = 0
         for file, begins, ends in self._places(positions):
@@ -187,6 +199,7 @@ class Vectors:
             tf = self._tf_of(counts)
             cosines(begins, ends, words, counts, tf, rarity, weights, asked.length, scores)
             done += begins.size
+        weights[numbers[known]] = 0.0
         return out
 
     def _rarity(self, words: npt.NDArray[Any], begins: I64, ends: I64, statistics: Statistics) -> Floats:
