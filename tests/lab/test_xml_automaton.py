@@ -11,6 +11,8 @@ from tocsin.lab import EXPERIMENTS, xml_automaton
 from tocsin.lab.result import write
 from tocsin.markup import read_markup
 from tocsin.match import path_reference as reference
+from tocsin.match.path_guards import Selection
+from tocsin.match.paths import PathIndex
 from tocsin.query.xpath import parse_xpath
 from tocsin.query.xpath.routes import plain_path
 from tocsin.sim.markup import NEWS_DTD, QueryShape, documents, queries, read_dtd
@@ -44,7 +46,7 @@ def test_states_are_the_distinct_prefixes_of_the_queries(result):
 
 
 def test_both_ways_with_predicates_are_timed(result):
-    for selection in xml_automaton.Selection:
+    for selection in Selection:
         times = values(result, "predicates", str(selection), "filtering_ms")
         assert list(times) == [1, 3]
         assert all(time > 0 for time in times.values())
@@ -81,7 +83,7 @@ def test_files_are_written(result, tmp_path):
 def test_documents_for_times_are_read_once():
     """The times are of filtering alone."""
     news = read_dtd(NEWS_DTD)
-    index = xml_automaton.PathIndex()
+    index = PathIndex()
     for number, text in enumerate(queries(news, 50, 1)):
         index.add(number, parse_xpath(text))
     found = xml_automaton.timed(index, [read_markup(text) for text in documents(news, 2, 1)])

@@ -109,6 +109,7 @@ def test_both_kernels_find_the_paths_that_occur(paths, seed):
         tape = read_tape(automaton.labels, document)
         runner.run(automaton, tape, found := Found.empty(len(paths), 1))
         assert np.flatnonzero(found.flags).tolist() == expected
+        assert runner._cache is not None
         runner._cache.counts[kernels.RUN] += 1
         runner._run_stack(automaton, tape, found := Found.empty(len(paths), 1))
         assert np.flatnonzero(found.flags).tolist() == expected
@@ -373,7 +374,8 @@ def test_an_index_is_written_mapped_and_changed_again(tmp_path):
 def test_all_conformance_cases_in_one_index(data_dir):
     """The 183 cases of the oracle's test, all queries registered together, both ways with predicates."""
     with tarfile.open(data_dir / "xpath" / "xpath_subset_cases.tar.gz") as archive:
-        files = {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}
+        opened = ((member.name, archive.extractfile(member)) for member in archive)
+        files = {name: file.read() for name, file in opened if file is not None}
     cases = [json.loads(line) for line in files["xpath_subset/cases.jsonl"].decode().splitlines()]
     paths = [parse_xpath(case["expr"]) for case in cases]
     for selection in Selection:

@@ -6,7 +6,7 @@ import typing
 from dataclasses import dataclass, fields
 from typing import Any
 
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

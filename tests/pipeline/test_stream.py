@@ -13,7 +13,7 @@ from tocsin.pipeline.preview import preview
 from tocsin.pipeline.stream import Stream, StreamSettings
 from tocsin.query import Knowledge, holds, parse
 from tocsin.store import Store, documents, outbox, subscriptions
-from tocsin.store.subscriptions import Asked, Wish
+from tocsin.store.subscriptions import Asked, Kept, Wish
 
 WORDS = "peer grid chord news paper query stream index trie join".split()
 
@@ -37,9 +37,15 @@ def doc(id: str, text: str, version: int = 1) -> Document:
     return Document(id, {"text": (text,)}, version=version)
 
 
-def subscribe(store, id: str, query: str):
+def subscribe(store, id: str, query: str) -> Kept:
     assert not subscriptions.add(store, "ann", [Wish(id, Asked(query))])
-    return subscriptions.find(store, "ann", id)
+    return kept_as(store, id)
+
+
+def kept_as(store, id: str) -> Kept:
+    found = subscriptions.find(store, "ann", id)
+    assert found is not None
+    return found
 
 
 def told(store) -> list[tuple[str, str, int]]:
@@ -82,8 +88,8 @@ def test_the_preview_of_a_query_is_what_the_stream_delivered(store, stream, spar
         subscribe(store, id, query)
     for number in range(200):
         day = f"2026-03-{number % 5 + 1:02}"
-        fields = {"text": (" ".join(chance.choices(WORDS, k=4)),), "year": (number % 11,)}
-        documents.accept(store, [Document(f"d{number}", fields, time=day)])
+        text = " ".join(chance.choices(WORDS, k=4))
+        documents.accept(store, [Document(f"d{number}", {"text": (text,), "year": (number % 11,)}, time=day)])
     stream.catch_up()
     delivered = told(store)
     for id, query in queries.items():
@@ -94,6 +100,61 @@ def test_the_preview_of_a_query_is_what_the_stream_delivered(store, stream, spar
     until = datetime(2026, 3, 3, tzinfo=UTC).timestamp()
     early = preview(spark, store, Asked("peer"), period=(None, until))
     assert {day for day, _ in early.per_day} == {"2026-03-01", "2026-03-02"}
+
+
+def paper(id: str, text: str, *authors: str) -> Document:
+    return Document(id, {"text": (text,), "author": authors})
+
+
+def test_a_nested_subscription_is_told_of_older_documents_that_qualify_only_now(store, tmp_path, spark):
+    """SmartSeer §VI-B: Carol becomes a co-author of Bob, and her old paper is delivered; also across a restart."""
+    documents.accept(store, [paper("before", "old news", "Carol")])
+    subscribe(store, "circle", "author:IN:(networks AND author:Bob)")
+    subscribe(store, "plain", "news")
+    for batch in (
+        [paper("a", "news", "Carol"), paper("b", "networks", "Bob", "Ann")],
+        [paper("c", "news", "Ann"), paper("d", "networks", "Bob", "Carol"), paper("e", "birds", "Eve")],
+        [paper("f", "birds", "Carol")],
+    ):
+        again = Stream(store, tmp_path / "pipeline", spark)
+        documents.accept(store, batch)
+        again.start()
+        again.catch_up()
+        again.stop()
+    circle = [document for name, document, _ in told(store) if name == "circle"]
+    assert circle == ["b", "c", "before", "a", "d", "f"]
+    assert [document for name, document, _ in told(store) if name == "plain"] == ["a", "c"]
+    (found,) = [one for one in outbox.read(store, limit=100) if one.document == "a" and one.subscription == "circle"]
+    assert found.evidence["nested"] == [{"field": "author", "value": "carol", "document": "d"}]
+
+
+def test_what_nested_subscriptions_are_told_does_not_depend_on_batches(store, stream):
+    """At the end, the notifications are the one-time answer."""
+    chance = random.Random(9)
+    queries = {
+        "one": "author:IN:(peer AND author:p1)",
+        "two": "author:IN:(author:IN:(grid AND author:p2))",
+        "cited": "cites:IN:id(news)",
+    }
+    for id, query in queries.items():
+        subscribe(store, id, query)
+    every = []
+    for number in range(60):
+        authors = tuple(f"p{chance.randrange(12)}" for _ in range(2))
+        text = " ".join(chance.choices(WORDS, k=2))
+        every.append(
+            Document(f"d{number}", {"text": (text,), "author": authors, "cites": (f"d{chance.randrange(60)}",)})
+        )
+        documents.accept(store, every[-1:])
+        if chance.random() < 0.1:
+            stream.catch_up()
+    stream.catch_up()
+    found = told(store)
+    assert len(found) == len(set(found))
+    knowledge = Knowledge(documents=tuple(every))
+    for id, query in queries.items():
+        expected = {document.id for document in every if holds(parse(query), document, knowledge)}
+        assert {document for name, document, _ in found if name == id} == expected
 
 
 def test_a_stream_that_is_started_again_goes_on_where_it_was(store, tmp_path, spark):
@@ -164,20 +225,20 @@ def test_any_sequence_of_changes_gives_what_a_replay_of_it_gives(store, stream, 
             case "edit" if asking:
                 name = chance.choice(sorted(asking))
                 asking[name] = _query(chance)
-                subscriptions.change(store, subscriptions.find(store, "ann", name), asked=Asked(asking[name]))
+                subscriptions.change(store, kept_as(store, name), asked=Asked(asking[name]))
             case "pause" if asking:
                 name = chance.choice(sorted(asking))
                 del asking[name]
-                subscriptions.change(store, subscriptions.find(store, "ann", name), state="paused")
+                subscriptions.change(store, kept_as(store, name), state="paused")
             case "resume":
                 for kept in subscriptions.listed(store, "ann"):
                     if kept.state == "paused":
                         subscriptions.change(store, kept, state="active")
-                        asking[kept.id] = kept.asked.query
+                        asking[kept.id] = kept.asked.query or ""
             case "end" if asking:
                 name = chance.choice(sorted(asking))
                 del asking[name]
-                subscriptions.change(store, subscriptions.find(store, "ann", name), state="deleted")
+                subscriptions.change(store, kept_as(store, name), state="deleted")
             case "wait":
                 stream.catch_up()
     stream.catch_up()

@@ -77,7 +77,7 @@ def test_two_workers_find_what_one_process_finds(cluster: str, tmp_path: Path, c
             file.write(json.dumps(data) + "\n" + ("{broken\n" if number % 500 == 3 else ""))
     with subscriptions.open("w", encoding="utf-8") as file:
         for number in range(300):
-            entry = {"id": f"s{number}", "query": show(random_query(rng, 2, nested=False))}
+            entry: dict[str, object] = {"id": f"s{number}", "query": show(random_query(rng, 2, nested=False))}
             entry |= {"xpath": tangle.query(), "namespaces": NAMESPACES} if number % 3 == 0 else {}
             file.write(json.dumps(entry) + "\n")
     given = ["match", "-s", str(subscriptions), "-d", str(documents)]

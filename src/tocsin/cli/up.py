@@ -137,11 +137,8 @@ def _run(given: argparse.Namespace, folder: Path) -> int:
 
 
 def _stop(site: Site) -> None:
-    """Who stops a whole group of processes stops Spark's Java, too: then nothing is left to be stopped in order."""
     try:
         site.stop()
-    except Exception as error:
-        say(f"the pipeline had stopped before: {str(error).strip().splitlines()[0]}")
     finally:
         site.store.close()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tocsin.errors import QueryError, SnapshotError
 from tocsin.match.registry import Registry
+from tocsin.pipeline.nested import Nested, is_nested
 from tocsin.pipeline.stages import SnapshotRef
 from tocsin.query.semantics import Knowledge
 from tocsin.store import Store, documents, subscriptions
@@ -28,8 +29,11 @@ class Keeper:
     def __init__(self, store: Store, folder: Path, analysis: Analysis) -> None:
         self._store = store
         self._folder = folder
+        self._analysis = analysis
         self._registry, self._newest, self._matched = self._open(analysis)
         self._is_saved = self._registry.version > 0
+        self.nested = Nested(store, folder / "nested", analysis)
+        self._take_up_nested()
 
     def _open(self, analysis: Analysis) -> tuple[Registry, int, int]:
         """The last snapshot, with the number of the newest revision in it and the position it was made for."""
@@ -48,25 +52,44 @@ class Keeper:
 
     def refresh(self, matched: int) -> SnapshotRef:
         """A snapshot with every revision that can count for documents after the position `matched`."""
-        for number in subscriptions.ended_within(self._store, self._matched, matched):
+        ended = subscriptions.ended_within(self._store, self._matched, matched)
+        self.nested.end(ended)
+        for number in ended:
             if str(number) in self._registry:
                 self._registry.remove(str(number))
                 self._is_saved = False
         errors: dict[int, str] = {}
+        with_sets: list[Revision] = []
         for revision in self._begun(matched):
+            asked = revision.asked
+            if is_nested(asked, self._analysis):
+                with_sets.append(revision)
+                self._newest = revision.number
+                self._is_saved = False
+                continue
             try:
-                asked = revision.asked
                 self._registry.add(str(revision.number), asked.query, asked.xpath, asked.namespaces)
             except QueryError as error:
                 errors[revision.number] = error.reason
             self._newest = revision.number
             self._is_saved = False
+        errors |= self.nested.add(with_sets, matched)
         if errors:
             subscriptions.set_error(self._store, errors)
         self._matched = max(self._matched, matched)
         if not self._is_saved:
             self._save()
         return SnapshotRef(str(self._folder), self._registry.version)
+
+    def _take_up_nested(self) -> None:
+        """The nested revisions of an earlier run: their sets are in the store, what they wait for is not."""
+        if self._newest:
+            found, after = [], 0
+            while chunk := subscriptions.begun_after(self._store, after, self._matched, containing="IN"):
+                after = chunk[-1].number
+                found += [one for one in chunk if one.number <= self._newest and is_nested(one.asked, self._analysis)]
+            self.nested.add(found, self._matched)
+            self.nested.forget_unused()
 
     def _begun(self, matched: int) -> Iterator[Revision]:
         while chunk := subscriptions.begun_after(self._store, self._newest, matched):

@@ -113,8 +113,11 @@ class Pipeline:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
-        if self._stream is not None:
-            self._stream.stop()
-        if self._spark is not None:
-            self._spark.stop()
-            self._spark = None
+        try:
+            if self._stream is not None:
+                self._stream.stop()
+            if self._spark is not None:
+                self._spark.stop()
+        except TRANSIENT as error:  # who stops a whole group of processes stops Spark's Java, too
+            self._failure = f"Spark had stopped before: {str(error).strip().splitlines()[0]}"
+        self._spark = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,12 +23,15 @@ from tocsin.pipeline.checkpoint import Checkpoint
 from tocsin.pipeline.counting import Counting
 from tocsin.pipeline.inbox import ALWAYS, Period
 from tocsin.pipeline.keeper import Keeper
+from tocsin.pipeline.nested import Hits, hits_of
 from tocsin.pipeline.preview import Preview, preview
 from tocsin.pipeline.sinks import Staging, found
 from tocsin.pipeline.stages import FAILED, find_matches
+from tocsin.pipeline.statistics import StatisticsRef, open_statistics
 from tocsin.store import Store, documents, outbox, subscriptions
+from tocsin.store.connect import Transaction
 from tocsin.store.documents import MATCHING
-from tocsin.store.outbox import Batch, Receipt
+from tocsin.store.outbox import Batch, Found, Receipt
 from tocsin.store.subscriptions import Asked
 from tocsin.text import Analysis
 
@@ -182,9 +185,27 @@ class Stream:
             if len(staged) < len(every):
                 failed = {row.revision: row.evidence or "" for row in every if row.position == FAILED}
                 subscriptions.set_error(self._store, failed)
+            hits = self._hits(frame, statistics, f"nested-{last}", is_small)
             receipt = Receipt(0, int(seen.get["documents"]), len(self._keeper))
-            written = outbox.finish(self._store, batch, staged, [receipt])
+            written = outbox.finish(self._store, batch, staged, [receipt], self._nested(batch, hits, statistics))
             self._note(last, receipt.documents, written, time.monotonic() - start)
+
+    def _hits(self, frame: DataFrame, statistics: StatisticsRef, name: str, is_small: bool) -> Hits | None:
+        """Which plain parts of nested queries hold for the batch's documents; None if there are no nested queries."""
+        if not len(self._keeper.nested):
+            return None
+        parts = find_matches(frame, self._keeper.nested.snapshot(), statistics)
+        with self._staging.rows(parts.where(parts.position > FAILED), name, is_small) as rows:
+            return hits_of(found(rows))
+
+    def _nested(
+        self, batch: Batch, hits: Hits | None, statistics: StatisticsRef
+    ) -> Callable[[Transaction], Iterable[Found]] | None:
+        """What the nested subscriptions are told, within the outbox's transaction."""
+        if hits is None:
+            return None
+        weights = open_statistics(statistics)
+        return lambda transaction: list(self._keeper.nested.tell(transaction, batch.first, batch.last, hits, weights))
 
     def _note(self, matched: int, documents: int, matches: int, seconds: float) -> None:
         was = self._progress

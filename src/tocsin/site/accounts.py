@@ -25,7 +25,6 @@ from tocsin.store.accounts import KeptAccount, KeptToken
 ADMIN = "admin"
 TOKEN_START = "toc_"
 TOKEN_BYTES = 32
-PRESET_CHARACTERS_MIN = 16
 DEFAULT_QUOTAS = Quotas()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 
@@ -183,8 +182,8 @@ def first_start(store: Store, preset: str | None = None) -> str | None:
     or if this is not the first start."""
     if kept.find(store, ADMIN) is not None and kept.tokens_of(store, ADMIN):
         return None
-    if preset is not None and len(preset) < PRESET_CHARACTERS_MIN:
-        raise SettingError(f"the administrator's token needs {PRESET_CHARACTERS_MIN} characters or more")
+    if preset is not None and not preset.strip():
+        raise SettingError("TOCSIN_ADMIN_TOKEN is empty: give it a long secret, or leave it out to have one drawn")
     kept.add(store, ADMIN, Role.ADMIN, {})
     drawn = preset if preset is not None else TOKEN_START + secrets.token_urlsafe(TOKEN_BYTES)
     kept.add_token(store, ADMIN, hash_of(drawn), "first start", None)

@@ -91,7 +91,7 @@ def create(
             journal.note_in(transaction, account.name, "subscribe", wish.id)
     site.changed()
     if refused:
-        earlier = _made_before(site, account, wish)
+        earlier = _made_before(subscriptions.find(site.store, account.name, wish.id), wish)
         if earlier is None:
             raise _problem(refused[0])
         return Created(earlier, contract, webhooks.secret(site.store, earlier.number))
@@ -132,9 +132,11 @@ def _store(site: Site, account: Account, waiting: list[tuple[int, Wish]], result
     if not waiting:
         return 0
     refused = subscriptions.add(site.store, account.name, [wish for _, wish in waiting], _most(account))
+    marked = [waiting[at][1] for at in refused if waiting[at][1].about.get("mark") is not None]
+    known = subscriptions.find_all(site.store, account.name, [wish.id for wish in marked])
     for at, error in refused.items():
         place, wish = waiting[at]
-        earlier = _made_before(site, account, wish)
+        earlier = _made_before(known.get(wish.id), wish)
         if earlier is None:
             results[place] = _problem(error)
         else:
@@ -162,11 +164,10 @@ def _mark(account: Account, key: str | None, place: int) -> str | None:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
-def _made_before(site: Site, account: Account, wish: Wish) -> Kept | None:
-    """The subscription that an earlier call with the same key made on this line."""
+def _made_before(known: Kept | None, wish: Wish) -> Kept | None:
+    """The subscription of this id, if an earlier call with the same key made it on this line."""
     mark = wish.about.get("mark")
-    found = None if mark is None else subscriptions.find(site.store, account.name, wish.id)
-    return found if found is not None and found.about.get("mark") == mark else None
+    return known if known is not None and mark is not None and known.about.get("mark") == mark else None
 
 
 def _most(account: Account) -> int | None:

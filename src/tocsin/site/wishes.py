@@ -14,7 +14,7 @@ from typing import Any
 from tocsin import dates
 from tocsin.errors import QueryError, QueryTooCostly
 from tocsin.match.index import is_plain
-from tocsin.query.ast import Query, nested
+from tocsin.query.ast import Query
 from tocsin.query.normal import cost
 from tocsin.query.standing import parse_subscription
 from tocsin.query.xpath import Path, parse_xpath
@@ -149,8 +149,6 @@ class Reader:
             query = None if asked.query is None else parse_subscription(asked.query, self._analysis, self._limits)
         except QueryError as error:
             raise problem_of(error, "query") from None
-        if query is not None and any(nested(query)):
-            raise NotYet("nested queries (IN) are not built yet in subscriptions", field="query")
         try:
             path = None if asked.xpath is None else parse_xpath(asked.xpath, asked.namespaces, self._limits)
             if path is not None and path_cost(path) > self._limits.query_cost_max:

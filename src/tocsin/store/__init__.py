@@ -3,6 +3,7 @@
 Everything that must be together is one transaction. Only this package knows SQL.
 """
 
+from tocsin.store import sets  # its tables are part of every store
 from tocsin.store.connect import Store, url_of
 
-__all__ = ["Store", "url_of"]
+__all__ = ["Store", "sets", "url_of"]

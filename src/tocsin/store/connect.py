@@ -153,6 +153,10 @@ def _engine(url: str) -> Engine:
     return engine
 
 
+Transaction = Connection
+"""What a caller hands on, without knowing SQL."""
+
+
 def head(transaction: Connection) -> int:
     """The position of the last accepted document; the log stands still until this transaction ends."""
     statement = select(schema.clock.c.position).with_for_update()

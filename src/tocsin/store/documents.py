@@ -18,12 +18,13 @@ from tocsin.dates import SECOND, moment
 from tocsin.errors import DocumentError
 from tocsin.intake import document_from_json, document_to_json, fingerprint, shown
 from tocsin.model import Document
-from tocsin.store import schema
+from tocsin.store import schema, sets
 from tocsin.store.connect import Store, advance, head
 
 MATCHING = "match"  # the job that matches the log against the subscriptions
 LOOKED_UP = 500  # ids in one question to the database
 table = schema.documents
+COLUMNS = (table.c.position, table.c.id, table.c.version, table.c.moment, table.c.body)
 
 
 class Stored(NamedTuple):
@@ -152,6 +153,7 @@ def delete(store: Store, id: str) -> bool:
         head(transaction)
         living = (table.c.id == id) & (table.c.state != schema.DELETED)
         gone = transaction.execute(update(table).where(living).values(state=schema.DELETED))
+        sets.depart(transaction, id)
         erase(transaction, upto=matched(transaction), id=id)
         return bool(gone.rowcount)
 
@@ -185,16 +187,27 @@ def read(
 
     With `since` and `until`: those whose moment is in [since, until).
     """
-    columns = (table.c.position, table.c.id, table.c.version, table.c.moment, table.c.body)
     while after < upto:
         within = (table.c.position > after) & (table.c.position <= upto)
         if since is not None:
             within &= table.c.moment >= since
         if until is not None:
             within &= table.c.moment < until
-        asked = select(*columns).where(within).order_by(table.c.position).limit(chunk)
+        asked = select(*COLUMNS).where(within).order_by(table.c.position).limit(chunk)
         with store.read() as transaction:
             rows = transaction.execute(asked).all()
+        if not rows:
+            return
+        after = rows[-1].position
+        if kept := [Stored(*row) for row in rows if row.body is not None]:
+            yield kept
+
+
+def read_in(transaction: Connection, after: int, upto: int, chunk: int = 1_000) -> Iterator[list[Stored]]:
+    """The same of all time, as a part of a transaction."""
+    while True:
+        within = (table.c.position > after) & (table.c.position <= upto)
+        rows = transaction.execute(select(*COLUMNS).where(within).order_by(table.c.position).limit(chunk)).all()
         if not rows:
             return
         after = rows[-1].position

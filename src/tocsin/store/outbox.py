@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -105,13 +105,22 @@ def begin(store: Store, batch: Batch) -> tuple[Batch, bool]:
         return batch, False
 
 
-def finish(store: Store, batch: Batch, matches: Iterable[Found], receipts: Sequence[Receipt] = ()) -> int:
-    """Writes the matches and the batch's end, in one transaction; returns how many are new in the outbox."""
+def finish(
+    store: Store,
+    batch: Batch,
+    matches: Iterable[Found],
+    receipts: Sequence[Receipt] = (),
+    more: Callable[[Connection], Iterable[Found]] | None = None,
+) -> int:
+    """Writes the matches and the batch's end, in one transaction; returns how many are new in the outbox.
+
+    `more` finds further matches within the transaction, together with what it changes there.
+    """
     with store.write() as transaction:
         which = (batches.c.job == batch.job) & (batches.c.batch == batch.number)
         if transaction.execute(select(batches.c.done).where(which)).scalar_one() is not None:
             return 0
-        written = _append(transaction, batch, matches)
+        written = _append(transaction, batch, [*matches, *(more(transaction) if more is not None else ())])
         documents = sum(receipt.documents for receipt in receipts if receipt.part == 0)
         ended = {"done": time.time(), "documents": documents, "matches": written}
         ended |= {"snapshot": batch.snapshot, "statistics": batch.statistics}  # those that were used in the end
@@ -126,7 +135,7 @@ def finish(store: Store, batch: Batch, matches: Iterable[Found], receipts: Seque
 
 def _append(transaction: Connection, batch: Batch, matches: Iterable[Found]) -> int:
     """Appends the matches whose revision is in force for their document, in the order of the log."""
-    found = sorted(matches)
+    found = sorted(matches, key=lambda match: (match.position, match.revision))  # what came first stays first
     known = spans(transaction, {match.revision for match in found})
     now = time.time()
     kept: dict[tuple[int, str, int], dict[str, object]] = {}

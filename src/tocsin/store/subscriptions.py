@@ -340,6 +340,17 @@ def find(store: Store, account: str, id: str) -> Kept | None:
     return None if row is None else _kept(row)
 
 
+def find_all(store: Store, account: str, ids: Sequence[str]) -> dict[str, Kept]:
+    """An account's subscriptions of these ids."""
+    found: dict[str, Kept] = {}
+    with store.read() as transaction:
+        for first in range(0, len(ids), LOOKED_UP):
+            among = table.c.id.in_(ids[first : first + LOOKED_UP])
+            which = (table.c.account == account) & (table.c.gone == 0) & among
+            found.update((row.id, _kept(row)) for row in transaction.execute(_select().where(which)))
+    return found
+
+
 def listed(store: Store, account: str | None, after: str = "", limit: int = 100) -> list[Kept]:
     """An account's subscriptions (None: everybody's) by id, those after the one that is named."""
     which = (table.c.gone == 0) & (table.c.id > after)
@@ -372,10 +383,18 @@ def _count(transaction: Connection, account: str | None) -> int:
 # --- for the index ---------------------------------------------------------------------------------------------------
 
 
-def begun_after(store: Store, number: int, position: int, chunk: int = 10_000) -> list[Revision]:
-    """The next revisions with a higher number that are, or will be, in force after the position; by number."""
+def begun_after(
+    store: Store, number: int, position: int, chunk: int = 10_000, containing: str | None = None
+) -> list[Revision]:
+    """The next revisions with a higher number that are, or will be, in force after the position; by number.
+
+    With `containing`: those whose query contains this text.
+    """
     alive = revisions.c.until.is_(None) | ((revisions.c.until > position) & (revisions.c.until > revisions.c.since))
-    asked = select(revisions).where((revisions.c.number > number) & alive).order_by(revisions.c.number).limit(chunk)
+    which = (revisions.c.number > number) & alive
+    if containing is not None:
+        which &= revisions.c.query.contains(containing, autoescape=True)
+    asked = select(revisions).where(which).order_by(revisions.c.number).limit(chunk)
     with store.read() as transaction:
         return [_as_revision(row) for row in transaction.execute(asked)]
 

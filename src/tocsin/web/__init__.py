@@ -2,8 +2,10 @@
 
     routes          every route, who may call it, and what it means: the table that tests are made from
     app             the application: the routes of the table, on one site
-    subscriptions, documents, notifications, accounts, operation, later
+    subscriptions, preview, documents, notifications, accounts, operation, later
                     what the routes do, by what they are about
+    schemas         how calls and answers look, for OpenAPI
+    limits          what one caller may ask of the server
     caller          who calls: bearer tokens, roles
     bodies          what is sent, read as a stream and never beyond its limit
     answers         what is answered: one shape for every error

@@ -39,12 +39,12 @@ Before = dict[tuple[int, Value], bool]
 
 
 class _Step(NamedTuple):
-    """A document arrives, for which these nodes are known to hold, or may."""
+    """A document arrives, for which these nodes are known to hold and the engine found these numbers."""
 
     position: int
     document: Document
     alone: Collection[Node]
-    at_most: Collection[Node]
+    hits: Collection[int | None]
     before: Before
 
 
@@ -80,9 +80,11 @@ class NestedSubscriptions:
         self.tables: Tables = InMemory() if tables is None else tables
         self.knowledge = Knowledge(analysis, statistics or Statistics())
         self._engine = IndexEngine(analysis) if engine is None else engine
-        self._first = first
         self._nodes: dict[Query, Node] = {}
-        self._by_number: dict[int, Node] = {}
+        self._plain: dict[Query, int] = {}  # what is registered with the engine, each once
+        self._waiting: dict[int, dict[Node, None]] = {}  # engine number -> nodes that need to know
+        self._alone: dict[int, dict[Node, None]] = {}  # engine number -> nodes that hold where it does
+        self._next_number = first
         self._next_node = 0
         self._of: dict[int, Node] = {}  # subscription -> its node
         self._collects: dict[int, Node] = {}  # set -> the node whose documents' values it collects
@@ -98,7 +100,7 @@ class NestedSubscriptions:
 
     def owner(self, engine_number: int) -> int | None:
         """A subscription for which the query of this engine number was registered."""
-        node = self._by_number.get((engine_number - self._first) // 2)
+        node = next(iter(self._waiting.get(engine_number, ())), None)
         while node is not None and not node.subscribers:
             fields = [self._readers[number] for number in node.sets.values()]
             readers = (reader for one in fields for nodes in one.values() for reader in nodes)
@@ -154,14 +156,38 @@ class NestedSubscriptions:
             numbers[atom] = self._set(inner, atom.source, fresh)
         node = build(self._next_node, query, depth, numbers)
         self._next_node += 1
-        self._nodes[query] = self._by_number[node.number] = node
+        self._nodes[query] = node
         for member in node.members:
             self._readers[member.set].setdefault(member.field, {})[node] = None
             if member.field not in self.tables.fields():
                 self._watch(member.field)
-        for number, plain in self._plain(node):
-            self._engine.add(number, plain)
+        if not isinstance(node.alone, bool):
+            node.alone_number = self._await(node.alone, node)
+            self._alone.setdefault(node.alone_number, {})[node] = None
+        if node.members and not isinstance(node.at_most, bool):
+            node.at_most_number = self._await(node.at_most, node)
         return node
+
+    def _await(self, plain: Query, node: Node) -> int:
+        """Registers a plain query with the engine, unless it is there; returns its number."""
+        number = self._plain.get(plain)
+        if number is None:
+            number = self._plain[plain] = self._next_number
+            self._next_number += 1
+            self._engine.add(number, plain)
+        self._waiting.setdefault(number, {})[node] = None
+        return number
+
+    def _await_no_more(self, plain: Query | bool, number: int | None, node: Node) -> None:
+        if number is None or isinstance(plain, bool):
+            return
+        self._alone.get(number, {}).pop(node, None)
+        waiting = self._waiting[number]
+        waiting.pop(node, None)
+        if not waiting:
+            self._alone.pop(number, None)
+            del self._waiting[number], self._plain[plain]
+            self._engine.remove(number)
 
     def _set(self, node: Node, source: str, fresh: dict[Node, None]) -> int:
         if source not in node.sets:
@@ -174,19 +200,12 @@ class NestedSubscriptions:
                 fresh[node] = None
         return node.sets[source]
 
-    def _plain(self, node: Node) -> Iterator[tuple[int, Query]]:
-        """The plain queries of a node, by engine number: even for what matches alone, odd for at most."""
-        if not isinstance(node.alone, bool):
-            yield self._first + 2 * node.number, node.alone
-        if node.members and not isinstance(node.at_most, bool):
-            yield self._first + 2 * node.number + 1, node.at_most
-
     def _drop_unused(self, node: Node) -> None:
         if node.subscribers or node.sets:
             return
-        del self._nodes[node.query], self._by_number[node.number]
-        for number, _ in self._plain(node):
-            self._engine.remove(number)
+        del self._nodes[node.query]
+        self._await_no_more(node.alone, node.alone_number, node)
+        self._await_no_more(node.at_most, node.at_most_number, node)
         for member in node.members:
             readers = self._readers[member.set]
             readers[member.field].pop(node, None)
@@ -216,20 +235,23 @@ class NestedSubscriptions:
             return
         hits: dict[int, list[int]] = {}
         engine = IndexEngine(self.knowledge.analysis)
-        for node in nodes:
-            for number, plain in self._plain(node):
+        needed = {number for node in nodes for number in (node.alone_number, node.at_most_number)}
+        for plain, number in self._plain.items():
+            if number in needed:
                 engine.add(number, plain)
         batch = [first, *islice(stored, BATCH - 1)]
         while batch:
             matched = engine.match([document for _, document in batch], self.knowledge)
             for (position, _), numbers in zip(batch, matched, strict=True):
                 for number in numbers:
-                    hits.setdefault(number - self._first, []).append(position)
+                    hits.setdefault(number, []).append(position)
             batch = list(islice(stored, BATCH))
         for node in sorted(nodes, key=lambda node: node.depth):
-            self._fill_from(node, hits.get(2 * node.number, []), hits.get(2 * node.number + 1))
+            alone = [] if node.alone_number is None else hits.get(node.alone_number, [])
+            at_most = [] if node.at_most_number is None else hits.get(node.at_most_number, [])
+            self._fill_from(node, alone, at_most)
 
-    def _fill_from(self, node: Node, alone: list[int], at_most: list[int] | None) -> None:
+    def _fill_from(self, node: Node, alone: list[int], at_most: list[int]) -> None:
         tables = self.tables
         found = dict.fromkeys(alone)
         candidates = (
@@ -243,7 +265,7 @@ class NestedSubscriptions:
             }
         )
         if not isinstance(node.at_most, bool):
-            candidates &= set(at_most or ())
+            candidates &= set(at_most)
         for position in sorted(candidates.difference(found)):
             if node.holds_if_at_most(tables.document(position), self.knowledge, tables.contains):
                 found[position] = None
@@ -277,16 +299,17 @@ class NestedSubscriptions:
         tables.arrive(position, document)
         holdings = holdings_of(document, tables.fields())
         tables.hold(position, holdings)
-        alone, at_most = self._hit_nodes(hits)
+        numbers = set(hits)
+        alone = {node for hit in numbers for node in self._alone.get(hit, ())}
         pending: Pending = {}
-        for node in alone:
+        for node in sorted(alone, key=lambda node: node.number):
             _ask(pending, node, position)
         readers = self._readers
         for field, value in holdings:
             for number in tables.sets_with(value):
                 for node in readers[number].get(field, ()):
                     _ask(pending, node, position)
-        return self._spread(pending, _Step(position, document, alone, at_most, before))
+        return self._spread(pending, _Step(position, document, alone, numbers, before))
 
     def leave(self, id: str) -> None:
         """The document was deleted: its values leave the sets."""
@@ -294,17 +317,6 @@ class NestedSubscriptions:
         if position is not None:
             self._take_out(position, {})
             self.tables.leave(id)
-
-    def _hit_nodes(self, hits: Iterable[int]) -> tuple[dict[Node, None], set[Node]]:
-        alone: dict[Node, None] = {}
-        at_most: set[Node] = set()
-        for hit in hits:
-            number, is_at_most = divmod(hit - self._first, 2)
-            if is_at_most:
-                at_most.add(self._by_number[number])
-            else:
-                alone[self._by_number[number]] = None
-        return alone, at_most
 
     def _spread(self, pending: Pending, step: _Step) -> list[Told]:
         """Asks the nodes, innermost first; what they put into their sets is asked of the nodes that read them."""
@@ -316,7 +328,7 @@ class NestedSubscriptions:
                     if candidate == step.position:
                         asked = step.document
                         holds = node in step.alone or (
-                            (node.at_most is True or node in step.at_most)
+                            (node.at_most is True or node.at_most_number in step.hits)
                             and node.holds_if_at_most(asked, knowledge, contains)
                         )
                     else:

@@ -8,8 +8,9 @@ registered like any other query, so that no nested query is evaluated on a docum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tocsin.model import Document
 from tocsin.query.ast import And, In, Not, Or, Query, atoms, conjunction, disjunction
@@ -20,6 +21,7 @@ Value = str | float
 """A value as nested queries compare it (`text.value_key`)."""
 Contains = Callable[[int, Value], bool]
 """Is this value in the set of this number?"""
+REMEMBERED_CHARACTERS = 256
 Test = Callable[[Document, Knowledge, Contains], bool]
 
 
@@ -65,6 +67,10 @@ class Node:
     at_most: Query | bool
     every_member: bool
     """Does it hold where `at_most` holds and every member test does?"""
+    alone_number: int | None = None
+    """The engine's number of `alone`, if that is a query."""
+    at_most_number: int | None = None
+    """The engine's number of `at_most`, if that is another query."""
     sets: dict[str, int] = field(default_factory=dict)
     """By the field whose values are collected."""
     subscribers: dict[int, tuple[int, int | None]] = field(default_factory=dict)
@@ -97,9 +103,18 @@ def holds_member(member: Member, document: Document, contains: Contains) -> bool
     return any(contains(member.set, value) for value in keys_of(document, member.field))
 
 
-def keys_of(document: Document, name: str) -> Iterator[Value]:
+def keys_of(document: Document, name: str) -> list[Value]:
     """The values of a field, as nested queries compare them."""
-    return map(value_key, values_of(document, name))
+    return [
+        _remembered(value) if isinstance(value, str) and len(value) <= REMEMBERED_CHARACTERS else value_key(value)
+        for value in values_of(document, name)
+    ]
+
+
+@lru_cache(maxsize=65_536)
+def _remembered(value: str) -> Value:
+    """The same names come again and again."""
+    return value_key(value)
 
 
 def compiled(query: Query, numbers: dict[In, int]) -> Test:

@@ -11,7 +11,7 @@ import json
 import os
 import struct
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -29,8 +29,9 @@ class ApartError(TocsinError):
 class Apart:
     """Children that run a module; each does one thing at a time."""
 
-    def __init__(self, module: str, children: int, memory_bytes_max: int) -> None:
+    def __init__(self, module: str, children: int, memory_bytes_max: int, words: Sequence[str] = ()) -> None:
         self._module = module
+        self._words = words
         self._memory = memory_bytes_max
         self._free: asyncio.Queue[asyncio.subprocess.Process | None] = asyncio.Queue()
         for _ in range(children):
@@ -63,7 +64,7 @@ class Apart:
     async def _start(self) -> asyncio.subprocess.Process:
         environment = {name: value for name, value in os.environ.items() if name.lower() not in _UNWANTED}
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", self._module, str(self._memory)),
+            *(sys.executable, "-m", self._module, str(self._memory), *self._words),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

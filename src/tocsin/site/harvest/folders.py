@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tocsin.errors import InputError
 from tocsin.files import Input, Located, Rejection, find_inputs, read_documents
+from tocsin.model import Document
 from tocsin.settings import DEFAULTS
 from tocsin.site.harvest.fetch import SourceError
 from tocsin.site.harvest.visit import Ended, Visit
@@ -82,7 +83,7 @@ def _read(one: Visit, file: Input, done: tuple[bytes, bytes]) -> None:
     one.count(harvested.arrive_from_file(one.store, one.source, [], letters, done))
 
 
-def _located(documents: Iterator[Located], size: int) -> list[tuple[str, harvested.Document]]:
+def _located(documents: Iterator[Located], size: int) -> list[tuple[str, Document]]:
     return [(f"{found.file}:{found.line}", found.document) for found in islice(documents, size)]
 
 

@@ -143,9 +143,10 @@ def read_page(data: bytes) -> Page:
     if root.tag != f"{OAI}OAI-PMH":
         raise SourceError("the answer is not OAI-PMH: is this the base address of the repository?")
     answered = _text(root, "responseDate")
-    error = root.find(f"{OAI}error")
-    if error is not None:
-        return Page(answered, error=str(error.get("code"))[:100], message=" ".join(str(error.text or "").split())[:300])
+    problem = root.find(f"{OAI}error")
+    if problem is not None:
+        message = clean(" ".join(str(problem.text or "").split()))[:300]
+        return Page(answered, error=clean(str(problem.get("code")))[:100], message=message)
     token = _text(root, f"ListRecords/{OAI}resumptionToken")
     if len(token) > TOKEN_CHARACTERS_MAX:
         raise SourceError("the repository's resumption token is too long")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lxml import etree
 
@@ -38,7 +38,7 @@ def read_opml(data: bytes) -> list[Outline]:
     if etree.QName(root).localname.lower() != "opml":
         raise Invalid(f"the list is no OPML but <{etree.QName(root).localname[:60]}>", code="opml")
     found: dict[str, Outline] = {}
-    stack = [(child, ()) for child in reversed(root.findall("body/outline"))]
+    stack: list[tuple[Any, tuple[str, ...]]] = [(child, ()) for child in reversed(root.findall("body/outline"))]
     seen = 0
     while stack:
         element, tags = stack.pop()
@@ -78,5 +78,5 @@ def write_opml(sources: Iterable[Source], title: str = "Tocsin") -> bytes:
 def valid(text: str) -> str:
     """Without characters that XML 1.0 cannot hold."""
     return "".join(
-        c for c in text if c in "\t\n\r" or (" " <= c < "\ud800") or ("\ue000" <= c and c not in "\ufffe\uffff")
+        c for c in text if c in "\t\n\r" or (" " <= c < "\ud800") or (c >= "\ue000" and c not in "\ufffe\uffff")
     )

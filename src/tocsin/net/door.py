@@ -1,0 +1,195 @@
+"""From everybody to here: frames are read and checked, and what is refused is counted and not answered.
+
+Whoever connects is a stranger until an envelope with a valid signature came: strangers are few, brief and may send
+little. Then the connection belongs to that node, and its rate and number of connections are limited; what is too fast
+is not read, so that it waits at its sender's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from tocsin.net.claims import is_credible
+from tocsin.net.envelope import Envelope, EnvelopeError, Refusal
+from tocsin.net.identity import Endpoint
+from tocsin.net.limits import NetError, NetLimits
+from tocsin.net.link import FAILURES, Counts, frame, read_frame
+from tocsin.overlay.message import Address, Message, OverlayError, decode
+
+BACKLOG = 128
+
+
+class Bucket:
+    """A rate: so many bytes a second, a second's worth at once."""
+
+    def __init__(self, per_second: int, now: float) -> None:
+        self._rate, self._free_at = per_second, now
+
+    def take(self, size: int, now: float) -> float:
+        """Seconds to wait before more is taken."""
+        self._free_at = max(self._free_at, now - 1.0) + size / self._rate
+        return max(0.0, self._free_at - now)
+
+
+class Door:
+    """The listening end of a node."""
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        limits: NetLimits,
+        *,
+        greeting: Callable[[], bytes],
+        check: Callable[[bytes], Envelope],
+        receive: Callable[[Address, Address, Message], None],
+        count: Counts,
+    ) -> None:
+        self._context, self._limits = context, limits
+        self._greeting, self._check, self._receive, self._count = greeting, check, receive, count
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._strangers = 0
+        self._peers: dict[str, deque[asyncio.Transport]] = {}
+        self._rates: dict[str, Bucket] = {}
+        self._listening: list[socket.socket] = []
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return sum(map(len, self._peers.values())) + self._strangers
+
+    async def open(self, where: Endpoint) -> Endpoint:
+        """Listens there (port 0: at any free one), and says where."""
+        loop = asyncio.get_running_loop()
+        try:
+            (family, kind, protocol, _, address), *_ = await loop.getaddrinfo(
+                where.host, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            listening = socket.socket(family, kind, protocol)
+        except OSError as error:
+            raise NetError(f"cannot listen at {where}: {error}") from error
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.setblocking(False)
+            listening.bind(address)
+            listening.listen(BACKLOG)
+        except OSError as error:
+            listening.close()
+            raise NetError(f"cannot listen at {where}: {error.strerror}") from error
+        self._listening.append(listening)
+        self._spawn(self._listen(listening))
+        return Endpoint(where.host, listening.getsockname()[1])
+
+    async def close(self) -> None:
+        """No more connections, and an end to all there are."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for listening in self._listening:
+            listening.close()
+
+    def _spawn(self, work: object) -> None:
+        task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _listen(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError:  # no more files to open, or the caller went away
+                self._count("accepts_failed")
+                await asyncio.sleep(0.1)
+                continue
+            if self._strangers >= self._limits.strangers_max or self.connections >= self._limits.connections_max:
+                self._count(Refusal.CROWDED)
+                accepted.close()
+                continue
+            self._strangers += 1  # before it says a word: a handshake costs too
+            self._spawn(self._serve(accepted))
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport: asyncio.Transport | None = None
+        name: str | None = None
+        try:
+            async with asyncio.timeout(self._limits.stranger_seconds_max):
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol, accepted, ssl=self._context,
+                    ssl_handshake_timeout=self._limits.stranger_seconds_max,
+                )  # fmt: skip
+                transport.write(frame(self._greeting()))
+                name = await self._introduced(reader)
+            self._strangers -= 1
+            self._belong(name, transport)
+            await self._read(name, reader)
+        except EnvelopeError as error:
+            self._count(error.refusal)
+        except (*FAILURES, asyncio.IncompleteReadError):
+            self._count("connections_ended")
+        finally:
+            if name is None:
+                self._strangers -= 1
+            elif transport is not None:
+                self._forget(name, transport)
+            if transport is not None:
+                transport.abort()
+            else:
+                accepted.close()
+
+    async def _introduced(self, reader: asyncio.StreamReader) -> str:
+        """Who is at the other end, by the first envelope."""
+        envelope = self._check(await read_frame(reader, self._limits.stranger_bytes_max))
+        if envelope.body:
+            self._accept(envelope, envelope.name)
+        return envelope.name
+
+    def _belong(self, name: str, transport: asyncio.Transport) -> None:
+        mine = self._peers.setdefault(name, deque())
+        mine.append(transport)
+        if len(mine) > self._limits.peer_connections_max:  # the oldest is likely to be dead at its other end
+            mine.popleft().abort()
+
+    def _forget(self, name: str, transport: asyncio.Transport) -> None:
+        mine = self._peers.get(name, deque())
+        with suppress(ValueError):
+            mine.remove(transport)
+        if not mine:
+            self._peers.pop(name, None)
+            self._rates.pop(name, None)
+
+    async def _read(self, name: str, reader: asyncio.StreamReader) -> None:
+        loop = asyncio.get_running_loop()
+        rate = self._rates.setdefault(name, Bucket(self._limits.peer_bytes_per_second_max, loop.time()))
+        refused = 0
+        while refused <= self._limits.peer_refusals_max:
+            async with asyncio.timeout(2 * self._limits.idle_seconds_max):
+                data = await read_frame(reader, self._limits.frame_bytes_max)
+            try:
+                self._accept(self._check(data), name)
+            except EnvelopeError as error:
+                self._count(error.refusal)
+                refused += 1
+            wait = rate.take(len(data), loop.time())
+            if wait > 0:
+                await asyncio.sleep(wait)
+
+    def _accept(self, envelope: Envelope, name: str) -> None:
+        if envelope.name != name:
+            raise EnvelopeError(Refusal.INCREDIBLE)
+        if not envelope.body:
+            return
+        try:
+            message = decode(envelope.body)
+        except OverlayError as error:
+            raise EnvelopeError(Refusal.MALFORMED) from error
+        if not is_credible(message, envelope.sender):
+            raise EnvelopeError(Refusal.INCREDIBLE)
+        self._receive(envelope.sender, envelope.to, message)

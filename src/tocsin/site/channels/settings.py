@@ -1,0 +1,56 @@
+"""Limits and choices of channels, each with its unit in its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tocsin.site.settings import DeliverySettings
+
+SERVICES = tuple(
+    (
+        "mailto mailtos slack discord tgram mmost mmosts matrix matrixs rocket rockets ntfy ntfys gotify gotifys json "
+        "jsons xml xmls form forms workflow workflows gchat zulip wxteams pover pbul twist signal signals nctalk "
+        "nctalks mastodon toot mastodons toots ryver flock guilded revolt opsgenie pagerduty twilio lark feishu "
+        "dingtalk"
+    ).split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSettings:
+    """How messages are sent."""
+
+    public_url: str | None = None
+    """Where people reach the site, such as https://tocsin.example.org: for links in messages."""
+    mail_url: str | None = field(default=None, repr=False)
+    """The mail server as Apprise writes it: mailtos://user:password@smtp.example.org?from=alerts@example.org. It is the
+    administrator's choice, so it may be in the site's own network."""
+    mail_domains: tuple[str, ...] = ()
+    """Domains that mail may go to; none: any."""
+    channel_services: tuple[str, ...] = SERVICES
+    """The beginnings of Apprise's addresses that may be used."""
+    channel_timeout_seconds: float = 30.0
+    """For sending one message."""
+    channel_senders: int = 2
+    """Processes that send."""
+    channel_sender_bytes_max: int = 2_147_483_648
+    """Memory of one of them."""
+    channel_allows_private: bool = False
+    """May a channel that an account names be in the site's own network?"""
+    mail_items_max: int = 200
+    """Documents that one mail lists; of the others it tells how many."""
+    chat_items_max: int = 10
+    """Documents that one chat message lists."""
+    chat_characters_max: int = 3_500
+    """Of a chat message."""
+    atom_items_max: int = 100
+    """Entries of a feed."""
+    digest_near_share: float = 0.8
+    """Documents whose texts are alike to this share stand together in a message."""
+    excerpt_characters_max: int = 300
+    """Of a document's text in a message."""
+
+    @property
+    def guard(self) -> DeliverySettings:
+        """The same choice in the words of `site.addresses`."""
+        return DeliverySettings(delivery_allows_private=self.channel_allows_private, delivery_allows_http=True)
