@@ -157,6 +157,22 @@ def test_what_nested_subscriptions_are_told_does_not_depend_on_batches(store, st
         assert {document for name, document, _ in found if name == id} == expected
 
 
+def test_an_index_too_large_for_a_worker_is_split_and_finds_the_same(store, tmp_path, spark):
+    chance = random.Random(3)
+    queries = {f"s{n}": _query(chance) for n in range(30)}
+    for id, query in queries.items():
+        subscribe(store, id, query)
+    split = Stream(store, tmp_path / "pipeline", spark, settings=StreamSettings(worker_index_bytes_max=1))
+    split.start()
+    every = [doc(f"d{n}", " ".join(chance.choices(WORDS, k=4))) for n in range(80)]
+    documents.accept(store, every)
+    split.catch_up()
+    split.stop()
+    expected = {(id, d.id, 1) for id, query in queries.items() for d in every if holds(parse(query), d, Knowledge())}
+    assert set(told(store)) == expected
+    assert "mirror: not possible" in split.explain()
+
+
 def test_a_stream_that_is_started_again_goes_on_where_it_was(store, tmp_path, spark):
     subscribe(store, "s", "peer")
     for turn in range(3):

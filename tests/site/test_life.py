@@ -85,7 +85,7 @@ def test_a_query_that_is_wrong_is_refused_by_its_position(site, ann):
     assert (caught.value.field, caught.value.kind) == ("xpath", "unsupported_xpath")
 
 
-@pytest.mark.parametrize("body", [{"query": "author:IN:(networks)"}, {"view": "hourly"}])
+@pytest.mark.parametrize("body", [{"view": "hourly"}])
 def test_forms_of_later_say_so(site, ann, body):
     with pytest.raises(NotYet) as caught:
         life.create(site, ann, body)

@@ -11,7 +11,7 @@ whoever has an older one open keeps it, and saving writes only the segments that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -227,6 +227,18 @@ class Registry:
             self._both = np.concatenate([self._both, np.array(self._both_new, np.uint32)])
             self._both_new = []
         return self._both
+
+    def entries(self) -> Iterator[tuple[str, Entry]]:
+        """All subscriptions, as they were written."""
+        self._register_waiting()
+        for owner in range(self.ids.count):
+            if not self._is_dead(owner):
+                yield self.ids[owner], self._written[owner]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the index, its ids included."""
+        return self.index.nbytes + self.paths.nbytes() + self.ids.nbytes
 
     def errors(self) -> dict[str, str]:
         """Subscriptions that could not be evaluated so far, with the reason."""

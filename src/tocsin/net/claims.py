@@ -7,7 +7,7 @@ another, such as a routed question, names who asked first; that is for its recei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
@@ -25,9 +25,10 @@ def _key_of(address: Address) -> int | None:
 
 
 @lru_cache(maxsize=1_024)
-def _fields(cls: type) -> tuple[tuple[Getter, ...], tuple[Getter, ...], tuple[Getter, ...]]:
+def _fields(cls: Hashable) -> tuple[tuple[Getter, ...], tuple[Getter, ...], tuple[Getter, ...]]:
     """Getters of a class: of one node or none, of many nodes, of messages inside."""
     one, many, inside = list[Getter](), list[Getter](), list[Getter]()
+    assert isinstance(cls, type)
     hints = get_type_hints(cls)
     for field in fields(cls):
         hint = hints[field.name]

@@ -40,6 +40,7 @@ class Journal(MutableMapping[bytes, bytes]):
         self._values: dict[bytes, bytes] = {}
         self._buffer: list[bytes] = []
         self._is_synced = True
+        self.changes = 0
         self.cut_bytes = 0  # torn by a crash, and cut off
         self._live = 0  # bytes that a new file would have
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -57,18 +58,22 @@ class Journal(MutableMapping[bytes, bytes]):
     def __setitem__(self, name: bytes, value: bytes) -> None:
         if self._values.get(name) != value:
             self._set(name, value)
-            self._buffer.append(_record(name, value))
+            self._change(name, value)
 
     def __delitem__(self, name: bytes) -> None:
         del self._values[name]
         self._live -= self._cost.pop(name)
-        self._buffer.append(_record(name, None))
+        self._change(name, None)
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._values)
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def _change(self, name: bytes, value: bytes | None) -> None:
+        self._buffer.append(_record(name, value))
+        self.changes += 1
 
     def _set(self, name: bytes, value: bytes) -> None:
         cost = len(name) + len(value) + 16

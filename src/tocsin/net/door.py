@@ -118,7 +118,7 @@ class Door:
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         transport: asyncio.Transport | None = None
-        name: str | None = None
+        name, is_stranger = "", True
         try:
             async with asyncio.timeout(self._limits.stranger_seconds_max):
                 transport, _ = await loop.connect_accepted_socket(
@@ -128,6 +128,7 @@ class Door:
                 transport.write(frame(self._greeting()))
                 name = await self._introduced(reader)
             self._strangers -= 1
+            is_stranger = False
             self._belong(name, transport)
             await self._read(name, reader)
         except EnvelopeError as error:
@@ -135,9 +136,8 @@ class Door:
         except (*FAILURES, asyncio.IncompleteReadError):
             self._count("connections_ended")
         finally:
-            if name is None:
-                self._strangers -= 1
-            elif transport is not None:
+            self._strangers -= is_stranger
+            if name and transport is not None:
                 self._forget(name, transport)
             if transport is not None:
                 transport.abort()
@@ -163,7 +163,8 @@ class Door:
             mine.remove(transport)
         if not mine:
             self._peers.pop(name, None)
-            self._rates.pop(name, None)
+        if len(self._rates) > self._limits.senders_max:  # a rate outlives its connection, or a new one would be free
+            self._rates = {one: rate for one, rate in self._rates.items() if one in self._peers}
 
     async def _read(self, name: str, reader: asyncio.StreamReader) -> None:
         loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import heappop, heappush
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 
@@ -100,7 +100,7 @@ def read_envelope(data: bytes, receivers: Collection[Address]) -> Envelope:
     return Envelope(sender, to, number, name, body)
 
 
-def _array(data: bytes, length: int) -> tuple[object, ...]:
+def _array(data: bytes, length: int) -> tuple[Any, ...]:
     try:
         parts = msgpack.unpackb(data, raw=False, use_list=False, max_map_len=0, max_ext_len=0)
     except (ValueError, TypeError, OverflowError, RecursionError, msgpack.exceptions.UnpackException) as error:

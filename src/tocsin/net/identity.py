@@ -75,7 +75,9 @@ def contact(text: str) -> tuple[str | None, Endpoint]:
     """An entry of a bootstrap list: an address, or HOST:PORT where the name is believed when it is first seen."""
     name, found = _split(text.strip())
     if found is None:
-        raise SettingError(f"{text.strip()!r} is no node: write HOST:PORT, or NAME@HOST:PORT as `tocsin node status` shows it")
+        raise SettingError(
+            f"{text.strip()!r} is no node: write HOST:PORT, or NAME@HOST:PORT as `tocsin node status` shows it"
+        )
     return name, found
 
 

@@ -144,6 +144,9 @@ class Link:
                 self.is_connected = False
                 connection.close()
 
+    def _wake(self, _: object) -> None:
+        self._waiting.set()
+
     def _drop_old(self) -> None:
         now = asyncio.get_running_loop().time()
         while self._queue and self._queue[0][0] < now:
@@ -157,7 +160,7 @@ class Link:
         writer = connection.writer
         writer.write(frame(self._sealer.seal(self._sender, self._to)))
         end = asyncio.create_task(connection.reader.read(1))  # nothing ever comes, but the end
-        end.add_done_callback(lambda _: self._waiting.set())
+        end.add_done_callback(self._wake)
         try:
             while not end.done():
                 while self._queue and not end.done():
@@ -175,6 +178,7 @@ class Link:
                     return
             raise NetError("the other end closed the connection, or spoke")
         finally:
+            end.remove_done_callback(self._wake)
             end.cancel()
             with suppress(asyncio.CancelledError, *FAILURES):
                 await end

@@ -8,13 +8,20 @@ transaction. So a snapshot that is lost is built again from the store, and a bat
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import starmap
 from pathlib import Path
 
 from tocsin.errors import QueryError, SnapshotError
 from tocsin.match.registry import Registry
+from tocsin.match.rendezvous.batch import MeetingPlan, Strategy
+from tocsin.match.written import Entry
+from tocsin.model import Subscription
+from tocsin.pipeline.meeting import PartsRef, Prepared, save_parts
 from tocsin.pipeline.nested import Nested, is_nested
 from tocsin.pipeline.stages import SnapshotRef
+from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge
+from tocsin.query.xpath import parse_xpath
 from tocsin.store import Store, documents, subscriptions
 from tocsin.store.subscriptions import Revision
 from tocsin.text import Analysis
@@ -32,6 +39,7 @@ class Keeper:
         self._analysis = analysis
         self._registry, self._newest, self._matched = self._open(analysis)
         self._is_saved = self._registry.version > 0
+        self._parts: tuple[tuple[int, Strategy, int], PartsRef] | None = None
         self.nested = Nested(store, folder / "nested", analysis)
         self._take_up_nested()
 
@@ -81,6 +89,34 @@ class Keeper:
             self._save()
         return SnapshotRef(str(self._folder), self._registry.version)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the index."""
+        return self._registry.nbytes
+
+    def candidates(self) -> float:
+        """Clauses that a document visits in the index, on average."""
+        return self._registry.index.work()
+
+    def prepared(self, plan: MeetingPlan) -> Prepared:
+        """What the plan's strategy needs on the disk; made anew when subscriptions have changed."""
+        snapshot = SnapshotRef(str(self._folder), self._registry.version)
+        analysis = self._analysis
+        if plan.strategy is Strategy.MIRROR:
+            return Prepared(snapshot=snapshot, analysis=analysis)
+        if plan.strategy is Strategy.SEND_QUERY:
+            return Prepared(
+                table=[_subscription(id, entry) for id, entry in self._registry.entries()], analysis=analysis
+            )
+        wanted = (snapshot.version, plan.strategy, plan.parts)
+        if self._parts is None or self._parts[0] != wanted:
+            folder = self._folder / plan.strategy
+            ref = save_parts(folder, list(self._registry.entries()), plan.strategy, plan.parts, analysis=analysis)
+            self._parts = wanted, ref
+        if plan.strategy is Strategy.BY_ID:
+            return Prepared(by_id=self._parts[1], analysis=analysis)
+        return Prepared(by_word=self._parts[1], analysis=analysis)
+
     def _take_up_nested(self) -> None:
         """The nested revisions of an earlier run: their sets are in the store, what they wait for is not."""
         if self._newest:
@@ -109,6 +145,12 @@ class Keeper:
         if sample and len(self._registry):
             self._registry.match_owners(sample, Knowledge(self._registry.analysis))
             self._registry.index.reorganise_if_drifted()
+
+
+def _subscription(id: str, entry: Entry) -> Subscription:
+    query = None if entry.query is None else parse(entry.query)
+    path = None if entry.xpath is None else parse_xpath(entry.xpath, entry.namespaces)
+    return Subscription(id, query, entry.query or "", path)
 
 
 def _key(version: int) -> str:

@@ -18,11 +18,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tocsin.errors import PipelineError
+from tocsin.match.rendezvous.batch import BatchFacts, MeetingPlan, plan_meeting
 from tocsin.pipeline import inbox
 from tocsin.pipeline.checkpoint import Checkpoint
 from tocsin.pipeline.counting import Counting
 from tocsin.pipeline.inbox import ALWAYS, Period
 from tocsin.pipeline.keeper import Keeper
+from tocsin.pipeline.meeting import meet
 from tocsin.pipeline.nested import Hits, hits_of
 from tocsin.pipeline.preview import Preview, preview
 from tocsin.pipeline.sinks import Staging, found
@@ -35,6 +37,8 @@ from tocsin.store.outbox import Batch, Found, Receipt
 from tocsin.store.subscriptions import Asked
 from tocsin.text import Analysis
 
+WORD_BYTES = 6.5  # of a word with what stands around it in JSON, about
+
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
@@ -46,6 +50,8 @@ class StreamSettings:
     """A batch up to this size comes to the driver without being staged."""
     parts: int = 2
     """Into how many tasks a large batch is split."""
+    worker_index_bytes_max: int = 4 << 30
+    """What one worker may map of the index; a larger one is split into parts."""
     evidence: bool = True
     """Keep with each match why it matched?"""
     stop_seconds_max: float = 30.0
@@ -97,6 +103,8 @@ class Stream:
         self._staging = Staging(folder / "staging")
         self._keeper = Keeper(store, folder / "snapshots", self._analysis)
         self._counting = Counting(store, folder / "statistics", self._analysis, spark)
+        self._document_bytes = 1_500.0  # on average; known once a batch was seen
+        self._meeting: MeetingPlan | None = None
         self._query: StreamingQuery | None = None
         self._busy = threading.Lock()
         with store.read() as transaction:
@@ -176,8 +184,11 @@ class Stream:
             statistics = self._counting.at(batch.statistics) or statistics
             batch = replace(batch, snapshot=snapshot.version, statistics=statistics.version)
             seen = Observation("seen")
-            observed = frame.observe(seen, F.count(F.lit(1)).alias("documents"))
-            matches = find_matches(observed, snapshot, statistics, evidence=self._settings.evidence)
+            size = F.avg(F.octet_length("body")).alias("bytes")
+            observed = frame.observe(seen, F.count(F.lit(1)).alias("documents"), size)
+            plan = self._plan(last - first)
+            prepared = self._keeper.prepared(plan)
+            matches = meet(observed, prepared, plan.strategy, statistics, evidence=self._settings.evidence)
             is_small = last - first <= self._settings.small_documents_max
             with self._staging.rows(matches, f"{MATCHING}-{last}", is_small) as rows:
                 every = list(found(rows))
@@ -186,9 +197,29 @@ class Stream:
                 failed = {row.revision: row.evidence or "" for row in every if row.position == FAILED}
                 subscriptions.set_error(self._store, failed)
             hits = self._hits(frame, statistics, f"nested-{last}", is_small)
+            self._document_bytes = float(seen.get["bytes"] or self._document_bytes)
             receipt = Receipt(0, int(seen.get["documents"]), len(self._keeper))
             written = outbox.finish(self._store, batch, staged, [receipt], self._nested(batch, hits, statistics))
             self._note(last, receipt.documents, written, time.monotonic() - start)
+
+    def _plan(self, count: int) -> MeetingPlan:
+        """How a batch of so many documents meets the subscriptions."""
+        facts = BatchFacts(
+            queries=len(self._keeper),
+            index_bytes=self._keeper.nbytes,
+            memory_bytes=self._settings.worker_index_bytes_max,
+            documents=count,
+            document_bytes=self._document_bytes,
+            words=self._document_bytes / WORD_BYTES,
+            cores=self._spark.sparkContext.defaultParallelism,
+            candidates=self._keeper.candidates(),
+        )
+        self._meeting = plan_meeting(facts)
+        return self._meeting
+
+    def explain(self) -> str:
+        """How the last batch met the subscriptions, and why so."""
+        return "no batch was planned yet" if self._meeting is None else self._meeting.explain()
 
     def _hits(self, frame: DataFrame, statistics: StatisticsRef, name: str, is_small: bool) -> Hits | None:
         """Which plain parts of nested queries hold for the batch's documents; None if there are no nested queries."""

@@ -45,7 +45,8 @@ class Counted:
             ticks = self._ticks.setdefault(source, Ticks())
             for first, last in advance.get(source, ()):
                 ticks.add(first, last)
-        self._keys.clear()
+        early = [key for key in self._keys if key[-1] not in self._ticks[self._sources[key[:-1]]]]
+        self._keys = set(early)  # rows may come before it is known that their tick is complete
 
 
 class _Argument:

@@ -152,12 +152,14 @@ class Publisher:
 
 
 def answer(relation: str, store: TickStore, wanted: Sequence[Range]) -> list[Knowledge]:
-    """What a store knows of some ticks: events one by one, the silence of all in the first message."""
+    """What a store knows of some ticks: events one by one, the silence of all in the last message.
+
+    Events that were dropped look silent: everyone who needed them has acknowledged them.
+    """
     found, silent = [], []
     for start, last in wanted:
-        first = max(start, store.dropped + 1)
-        events = store.events(first, last)
-        known = Ticks(_overlap(store.known.ranges(), first, last))
+        events = store.events(start, last)
+        known = Ticks(_overlap(store.known.ranges(), start, last))
         for tick, cells in events:
             found.append(Knowledge(relation, (), tick, cells))
         held = Ticks((tick, tick) for tick, _ in events)
@@ -178,18 +180,25 @@ class Receiver:
 
     Positive curiosity is raised at once for a gap, and for what lies beyond the horizon when it has not moved for a
     while; it is repeated until it is satisfied. Delivered events are acknowledged and forgotten.
+
+    Who can use events in any order takes them at once (`in_order=False`), and says itself what it acknowledges.
     """
 
-    def __init__(self, relation: str, patience_seconds: Seconds = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, relation: str, patience_seconds: Seconds = PATIENCE_SECONDS, now: Seconds = 0.0, in_order: bool = True
+    ) -> None:
         self.relation = relation
         self.store = TickStore()
         self._patience = patience_seconds
+        self._in_order = in_order
         self._delivered = FIRST_TICK - 1
-        self._moved_at: Seconds = 0.0
+        self._moved_at: Seconds = now
         self._asked_at: dict[Range, Seconds] = {}
 
     def handle(self, knowledge: Knowledge, now: Seconds) -> tuple[list[tuple[int, Cells]], Curiosity | None]:
         """The events that can be delivered now, and what should be asked of upstream."""
+        if not self._in_order:
+            return self._take_at_once(knowledge, now)
         before = self.store.horizon()
         self.store.put(knowledge)
         horizon = self.store.horizon()
@@ -199,6 +208,20 @@ class Receiver:
         self._delivered = max(self._delivered, horizon)
         self.store.drop(self._delivered)
         return ready, self._curiosity(now, horizon > before)
+
+    def _take_at_once(self, knowledge: Knowledge, now: Seconds) -> tuple[list[tuple[int, Cells]], Curiosity | None]:
+        before, tick = self.store.horizon(), knowledge.tick
+        fresh = tick is not None and tick not in self.store.known
+        silent = knowledge.silent if tick is None else (*knowledge.silent, (tick, tick))
+        self.store.put(Knowledge(self.relation, silent))
+        if self.store.horizon() > before:
+            self._moved_at = now
+        ready = [(tick, knowledge.cells)] if fresh and tick is not None else []
+        return ready, self._curiosity(now, acknowledge=False)
+
+    def acknowledge(self, tick: int) -> None:
+        """Everything up to a tick is safe here: upstream may forget it."""
+        self._delivered = max(self._delivered, tick)
 
     def wake(self, now: Seconds) -> Curiosity | None:
         """Asks again for gaps, and for what follows a horizon that stands still."""

@@ -109,6 +109,15 @@ def interval(now: Scalar, low: Number | None, high: Number | None) -> Value:
     return SoFar(now, low, high)
 
 
+def refined(before: Value, value: Value) -> Value:
+    """What is certain of a value of which both were said: bounds that were told still hold."""
+    if not isinstance(before, SoFar) or not isinstance(value, SoFar):
+        return value
+    lows = [end for end in (before.low, value.low) if end is not None]
+    highs = [end for end in (before.high, value.high) if end is not None]
+    return interval(value.now, max(lows, default=None), min(highs, default=None))
+
+
 def is_final(value: Value) -> bool:
     """Whether the value can no longer change."""
     return value.__class__ not in EVOLVING or value is SILENT or value is DELETED

@@ -22,13 +22,11 @@ from tocsin.match.rendezvous.cost import QueryFacts
 from tocsin.match.rendezvous.payload import Answers, PackedDocument, Payload
 from tocsin.match.rendezvous.registered import decide, held_keys
 from tocsin.model import Document
-from tocsin.overlay.chord import Chord
-from tocsin.overlay.delivery import Delivery, Notice
-from tocsin.overlay.items import Items, Replicate, mark_of
+from tocsin.overlay.delivery import Notice
+from tocsin.overlay.items import Replicate, mark_of
 from tocsin.overlay.key import Key, hashed
 from tocsin.overlay.message import Address, Item, Peer
 from tocsin.overlay.node import Effect, Handler, Seconds, Send, Token, Wake
-from tocsin.overlay.placement.asking import Asking
 from tocsin.overlay.placement.entry import (
     EVERY,
     LIST_KIND,
@@ -38,6 +36,7 @@ from tocsin.overlay.placement.entry import (
     keys_by_word,
     word_key,
 )
+from tocsin.overlay.placement.ground import Ground
 from tocsin.overlay.placement.messages import (
     Announce,
     AskFrequency,
@@ -53,9 +52,7 @@ from tocsin.overlay.placement.messages import (
     Share,
     Shared,
 )
-from tocsin.overlay.placement.settings import PlacementSettings
 from tocsin.query.normal import Key as WordKey
-from tocsin.query.semantics import Knowledge
 
 DOCUMENTS_KEPT = 64
 """Documents that a node keeps unpacked: one comes several times when its words have neighbouring keys."""
@@ -94,20 +91,17 @@ class Home:
 
     name = "home"
 
-    def __init__(
-        self, chord: Chord, items: Items, asking: Asking, delivery: Delivery, knowledge: Knowledge,
-        settings: PlacementSettings,
-    ) -> None:  # fmt: skip
-        self.chord, self.items, self.asking, self.delivery = chord, items, asking, delivery
-        self.me = chord.me
-        self.knowledge, self.settings = knowledge, settings
+    def __init__(self, ground: Ground) -> None:
+        self.chord, self.items, self.asking = ground.chord, ground.items, ground.asking
+        self.delivery, self.knowledge, self.settings = ground.delivery, ground.knowledge, ground.settings
+        self.me = ground.chord.me
         self.filtered: Counter[Key] = Counter()
         """Queries that were checked here, by key: the filtering load."""
         self._documents: OrderedDict[tuple[bytes, str], _Arrived | None] = OrderedDict()
         self._conversations: dict[int, _Conversation] = {}
         self._last = 0
         self._reporter = Reporter()
-        node = chord.node
+        node = ground.chord.node
         node.add(self)
         node.receive(Publish, self._on_publish)
         node.receive(Announce, self._on_announce)
@@ -127,7 +121,7 @@ class Home:
 
     def _on_publish(self, message: Publish, keys: tuple[Key, ...], hops: int, now: Seconds) -> list[Effect]:
         if not message.document:
-            listed = self._unlist(message, keys, frozenset())
+            listed = self._unlist(message, keys, frozenset(), [EVERY])
             return [*listed, self._done(message.publisher, message.number, keys)]
         arrived = self._arrived(message)
         if arrived is None:
@@ -158,9 +152,7 @@ class Home:
         words = keys_by_word(held)
         return _Arrived(document, held, words, frozenset([*words, *self.settings.dedicated_keys]))
 
-    def _check(
-        self, message: Publish, key: Key, arrived: _Arrived, waiting: _Countdown, now: Seconds
-    ) -> list[Effect]:
+    def _check(self, message: Publish, key: Key, arrived: _Arrived, waiting: _Countdown, now: Seconds) -> list[Effect]:
         """Checks the queries under a key; those of a hot word together with the nodes that have copies."""
         items = [item for item in self.items.store.at(key) if entry_of(item, self.knowledge.analysis) is not None]
         helpers = self.items.replicas() if len(items) > self.settings.hot_queries > 0 else []
@@ -336,11 +328,12 @@ class Home:
             found.append(list_item(dedicated_for(message.id, self.settings.dedicated_nodes), EVERY, message, False))
         return [*self._keep(found), *self._unlist(message, keys, frozenset(item.name for item in found))]
 
-    def _unlist(self, message: Publish, keys: tuple[Key, ...], kept: frozenset[bytes]) -> list[Effect]:
+    def _unlist(
+        self, message: Publish, keys: tuple[Key, ...], kept: frozenset[bytes], more: Sequence[str] = ()
+    ) -> list[Effect]:
         """Removes a document from the lists of words that it holds no more."""
         gone = [(word_key(word), word) for word in message.gone]
-        if not kept and not message.document:
-            gone.append((dedicated_for(message.id, self.settings.dedicated_nodes), EVERY))
+        gone += [(dedicated_for(message.id, self.settings.dedicated_nodes), word) for word in more]
         items = [list_item(key, word, message, None) for key, word in gone if key in keys]
         return self._keep([item for item in items if item.name not in kept])
 
@@ -407,5 +400,3 @@ class _Countdown:
     def release(self) -> list[Effect]:
         """Everything that it waits for has been counted."""
         return self.one(0.0)
-
-

@@ -110,7 +110,6 @@ class Spread(Message):
     """A document for every node up to a key: broadcast along fingers."""
 
     limit: Key
-    keys: tuple[Key, ...]  # of words that the receiver cannot see in the document: those that are gone
     payload: Message
 
 
