@@ -15,6 +15,7 @@ import httpx
 
 from tocsin.site import accounts
 from tocsin.site.local import LocalPipeline
+from tocsin.site.searching import Searching
 from tocsin.site.settings import SiteSettings
 from tocsin.site.site import Site
 from tocsin.store import Store
@@ -65,6 +66,7 @@ def serving(
     """A site in the folder, served until the end of the block."""
     store = Store(folder)
     site = Site(store, settings, pipeline(store))
+    site.searching = Searching(store, Path(folder) / "search", site.analysis, lambda: None)
     accounts.first_start(store, ADMIN_TOKEN)
     application = Application(site, limits)
     listening = listen("127.0.0.1", 0)

@@ -11,10 +11,9 @@ from pathlib import Path
 from tocsin.cli.console import say
 from tocsin.errors import SettingError
 from tocsin.net import control
-from tocsin.net.host import Host, HostSettings, read_contacts
+from tocsin.net.host import Host, HostSettings, paced, read_contacts
 from tocsin.net.identity import endpoint
 from tocsin.net.limits import DEFAULT_LIMITS, NetLimits
-from tocsin.overlay.chord import ChordSettings
 
 NAME = "node"
 HELP = "run a node of the overlay, or ask one how it is"
@@ -84,7 +83,7 @@ def run(given: argparse.Namespace) -> int:
     settings = HostSettings(
         folder=given.data, listen=endpoint(given.listen),
         advertise=endpoint(given.advertise) if given.advertise else None, contacts=contacts,
-        founds=given.action == "run" and given.found, chord=ChordSettings(tick_seconds=given.tick),
+        founds=given.action == "run" and given.found, chord=paced(given.tick),
         limits=NetLimits(clock_seconds_max=given.clock_seconds_max, disk_bytes_max=given.disk_bytes_max),
     )  # fmt: skip
     return asyncio.run(_run(settings))

@@ -168,6 +168,7 @@ def _watched(site: Site) -> Iterator[None]:
 def _site(given: argparse.Namespace, folder: Path) -> Site:
     from tocsin.pipeline.running import Pipeline
     from tocsin.pipeline.session import SparkSettings
+    from tocsin.site.searching import Searching
     from tocsin.site.settings import DeliverySettings, SiteSettings
     from tocsin.site.site import Site
     from tocsin.store import Store
@@ -177,7 +178,9 @@ def _site(given: argparse.Namespace, folder: Path) -> Site:
     store = Store(given.store or folder)
     site = Site(store, settings)
     spark = SparkSettings(master=given.master)
-    site.pipeline = Pipeline(store, folder / "pipeline", spark=spark, analysis=site.analysis, noticed=site.noticed)
+    pipeline = Pipeline(store, folder / "pipeline", spark=spark, analysis=site.analysis, noticed=site.noticed)
+    site.pipeline = pipeline
+    site.searching = Searching(store, folder / "search", site.analysis, pipeline.statistics)
     return site
 
 

@@ -7,7 +7,7 @@ another, such as a routed question, names who asked first; that is for its recei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
@@ -17,6 +17,9 @@ from tocsin.net.identity import name_and_endpoint
 from tocsin.overlay.message import Address, Message, Peer, peer
 
 Getter = Callable[[Any], Any]
+Fields = tuple[tuple[Getter, ...], tuple[Getter, ...], tuple[Getter, ...]]
+
+_known: dict[type, Fields] = {}  # as many as there are classes of messages
 
 
 @lru_cache(maxsize=16_384)
@@ -24,11 +27,9 @@ def _key_of(address: Address) -> int | None:
     return None if name_and_endpoint(address) is None else peer(address).key
 
 
-@lru_cache(maxsize=1_024)
-def _fields(cls: Hashable) -> tuple[tuple[Getter, ...], tuple[Getter, ...], tuple[Getter, ...]]:
+def _fields(cls: type) -> Fields:
     """Getters of a class: of one node or none, of many nodes, of messages inside."""
     one, many, inside = list[Getter](), list[Getter](), list[Getter]()
-    assert isinstance(cls, type)
     hints = get_type_hints(cls)
     for field in fields(cls):
         hint = hints[field.name]
@@ -42,7 +43,10 @@ def _fields(cls: Hashable) -> tuple[tuple[Getter, ...], tuple[Getter, ...], tupl
 
 
 def _named(message: Message) -> Iterable[Peer | None]:
-    one, many, inside = _fields(type(message))
+    found = _known.get(type(message))
+    if found is None:
+        found = _known[type(message)] = _fields(type(message))
+    one, many, inside = found
     for get in one:
         yield get(message)
     for get in many:

@@ -158,8 +158,9 @@ class Journal(MutableMapping[bytes, bytes]):
         with os.fdopen(os.dup(self._file), "rb") as file:
             data = file.read()
         if not data.startswith(MAGIC):
-            if not MAGIC.startswith(data):
+            if not MAGIC.startswith(data.rstrip(b"\0")):  # its very beginning may be torn too
                 raise DiskError(f"{self._path} is no journal; move it away to start with what the replicas have")
+            os.ftruncate(self._file, 0)
             os.pwrite(self._file, MAGIC, 0)
             os.fsync(self._file)
             sync_folder(self._path.parent)

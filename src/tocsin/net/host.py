@@ -15,9 +15,10 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,6 +26,7 @@ from tocsin.errors import SettingError
 from tocsin.net import control
 from tocsin.net.disk import Journal
 from tocsin.net.driver import Driver
+from tocsin.net.envelope import WallClock
 from tocsin.net.identity import Endpoint, client_context, contact, name_and_endpoint, open_identity, write_private
 from tocsin.net.limits import DEFAULT_LIMITS, NetLimits
 from tocsin.net.link import FAILURES, connect
@@ -111,11 +113,20 @@ async def resolve(contacts: Sequence[str], limits: NetLimits, say: Say) -> list[
         pause = min(2 * pause, limits.backoff_seconds_max)
 
 
+def paced(tick_seconds: Seconds) -> ChordSettings:
+    """The usual settings, for a ring that looks at its neighbours more or less often."""
+    pace = tick_seconds / CHORD.tick_seconds
+    return replace(
+        CHORD, tick_seconds=tick_seconds, suspicion_seconds=CHORD.suspicion_seconds * pace,
+        doubt_seconds=CHORD.doubt_seconds * pace,
+    )  # fmt: skip
+
+
 class Host:
     """One node in one process."""
 
-    def __init__(self, settings: HostSettings, say: Say) -> None:
-        self.settings, self._say = settings, say
+    def __init__(self, settings: HostSettings, say: Say, wall_clock: WallClock = time.time_ns) -> None:
+        self.settings, self._say, self._wall_clock = settings, say, wall_clock
         self._left = asyncio.Event()
         self._state = "starting"
         self._is_stopped = False
@@ -132,8 +143,9 @@ class Host:
             if self._journal.cut_bytes:
                 self._say(f"the last {self._journal.cut_bytes} bytes of the journal were torn by a crash: cut off")
             self.driver = Driver(
-                identity, limits=settings.limits, disk=self._journal, on_deliver=self._delivered, on_error=self._failed
-            )
+                identity, limits=settings.limits, disk=self._journal, on_deliver=self._delivered,
+                on_error=self._failed, wall_clock=self._wall_clock,
+            )  # fmt: skip
             server = saving = None
             try:
                 self.address = await self.driver.open(settings.listen, settings.advertise)

@@ -163,12 +163,12 @@ class Link:
         end.add_done_callback(self._wake)
         try:
             while not end.done():
-                while self._queue and not end.done():
+                while self._queue and not end.done() and not writer.is_closing():
                     _, sender, to, body = self._queue.popleft()
                     self._bytes -= len(body)
                     writer.write(frame(self._sealer.seal(sender, to, body)))
                     await writer.drain()
-                if end.done():
+                if end.done() or writer.is_closing():
                     break
                 self._waiting.clear()
                 try:

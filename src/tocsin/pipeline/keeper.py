@@ -105,9 +105,7 @@ class Keeper:
         if plan.strategy is Strategy.MIRROR:
             return Prepared(snapshot=snapshot, analysis=analysis)
         if plan.strategy is Strategy.SEND_QUERY:
-            return Prepared(
-                table=[_subscription(id, entry) for id, entry in self._registry.entries()], analysis=analysis
-            )
+            return Prepared(table=tuple(starmap(_subscription, self._registry.entries())), analysis=analysis)
         wanted = (snapshot.version, plan.strategy, plan.parts)
         if self._parts is None or self._parts[0] != wanted:
             folder = self._folder / plan.strategy

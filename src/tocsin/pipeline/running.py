@@ -19,6 +19,7 @@ from tocsin.pipeline.inbox import ALWAYS, Period
 from tocsin.pipeline.preview import Preview
 from tocsin.pipeline.session import SparkSettings, open_session
 from tocsin.pipeline.stream import Progress, Stream, StreamSettings
+from tocsin.query.score import Statistics
 from tocsin.store import Store
 from tocsin.store.subscriptions import Asked
 from tocsin.text import Analysis
@@ -101,6 +102,10 @@ class Pipeline:
     def progress(self) -> Progress | None:
         """How far the stream is; None before it first runs."""
         return None if self._stream is None else self._stream.progress()
+
+    def statistics(self) -> Statistics | None:
+        """What words weigh now; None before the first document was counted."""
+        return None if self._stream is None else self._stream.statistics()
 
     def preview(self, asked: Asked, period: Period = ALWAYS) -> Preview:
         """What the query would have brought, from the stored history; QueryError if it is refused."""

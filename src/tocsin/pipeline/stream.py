@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -30,6 +31,7 @@ from tocsin.pipeline.preview import Preview, preview
 from tocsin.pipeline.sinks import Staging, found
 from tocsin.pipeline.stages import FAILED, find_matches
 from tocsin.pipeline.statistics import StatisticsRef, open_statistics
+from tocsin.query.score import Statistics
 from tocsin.store import Store, documents, outbox, subscriptions
 from tocsin.store.connect import Transaction
 from tocsin.store.documents import MATCHING
@@ -37,6 +39,7 @@ from tocsin.store.outbox import Batch, Found, Receipt
 from tocsin.store.subscriptions import Asked
 from tocsin.text import Analysis
 
+opened = lru_cache(maxsize=2)(open_statistics)
 WORD_BYTES = 6.5  # of a word with what stands around it in JSON, about
 
 
@@ -153,6 +156,11 @@ class Stream:
             if time.monotonic() - start > seconds_max:
                 raise PipelineError(f"the stream is {upto - self._progress.matched:,} documents behind")
             time.sleep(0.02)
+
+    def statistics(self) -> Statistics | None:
+        """What words weigh now; None before the first document was counted."""
+        ref = self._counting.current
+        return None if ref is None else opened(ref)
 
     def preview(self, asked: Asked, period: Period = ALWAYS) -> Preview:
         """What the query would have brought, from the stored history; QueryError if it is refused."""

@@ -20,6 +20,7 @@ from tocsin.site.delivery.dispatch import Dispatcher
 from tocsin.site.history import History
 from tocsin.site.limits import Buckets
 from tocsin.site.schedule import mode_of
+from tocsin.site.searching import Searching
 from tocsin.site.settings import SiteSettings
 from tocsin.site.wishes import Reader
 from tocsin.store import Store, inbox, journal, replies, subscriptions
@@ -61,6 +62,8 @@ class Site:
         self.analysis = Analysis(dict(self.settings.analysis))
         self.history = History(store, self.analysis, self.settings.history_documents_max)
         self.buckets = Buckets()
+        self.searching: Searching | None = None
+        """Answers one-time queries; needs a folder for its index."""
         self.bell = Bell()
         """Rings when there is something new to read."""
         self.dispatcher = Dispatcher(store, self.settings.delivery, self.bell)
@@ -81,6 +84,8 @@ class Site:
         for thread in self._threads:
             thread.start()
         self.dispatcher.start()
+        if self.searching is not None:
+            self.searching.start()
         if self.pipeline is not None:
             self.pipeline.start()
 
@@ -91,6 +96,8 @@ class Site:
             self._clock.notify_all()
         if self.pipeline is not None:
             self.pipeline.stop()
+        if self.searching is not None:
+            self.searching.stop()
         self.dispatcher.stop()
         for thread in self._threads:
             thread.join()

@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from tocsin.store import schema
+from tocsin.store import journal, schema
 from tocsin.store.connect import Store, packed
 
 ACTIVE, PAUSED = "active", "paused"
@@ -135,12 +135,13 @@ class Source:
 
 
 def add(store: Store, source: Source) -> Source | None:
-    """Keeps a new source and gives it its number; None if its address is harvested already."""
+    """Keeps a new source, gives it its number and notes who added it; None if its address is harvested already."""
     values = {name: getattr(source, name) for name in source.__dataclass_fields__ if name != "number"}
     values |= {"tags": packed(list(source.tags)), "options": packed(dict(source.options)), "cursor": None}
     try:
         with store.write() as transaction:
             number = transaction.execute(insert(table).values(**values).returning(table.c.number)).scalar_one()
+            journal.note_in(transaction, source.account, "add source", str(number))
     except IntegrityError:
         return None
     return replace(source, number=int(number))

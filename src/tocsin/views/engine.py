@@ -110,6 +110,10 @@ class Engine:
         for view in self._views:
             yield from view.state()
 
+    def rows(self, view: str) -> dict[Key, Row]:
+        """The rows of a view that are there, by key."""
+        return next(dict(one.shown) for one in self._views if one.name == view)
+
     def _ranks(self, node: Node) -> BestStep | None:
         """What ranks the rows of a view that is a best-k."""
         while isinstance(node, Project):
@@ -158,26 +162,26 @@ class _View:
         self.name, self.node = name, node
         self._best = best
         self._keep = keep
-        self._shown: dict[Key, Row] = {}
+        self.shown: dict[Key, Row] = {}
         self._columns = [column.name for column in node.columns[: node.visible]]
 
     def take(self, rows: Sequence[Row]) -> Iterator[Change]:
         """Those of the rows that look different from before."""
         for row in rows:
-            before = self._shown.get(row.key)
+            before = self.shown.get(row.key)
             if row.is_shown():
                 if self._keep:
-                    self._shown[row.key] = row
+                    self.shown[row.key] = row
                 if before is None or self._looks_different(before, row):
                     yield self._change(row)
             elif before is not None:
-                del self._shown[row.key]
+                del self.shown[row.key]
                 yield self._change(row)
 
     def state(self) -> Iterator[Change]:
         """Every row that is there."""
         rank = {} if self._best is None else self._best.ranks()
-        for row in sorted(self._shown.values(), key=lambda row: (rank.get(row.key, 0), sort_key(row.key))):
+        for row in sorted(self.shown.values(), key=lambda row: (rank.get(row.key, 0), sort_key(row.key))):
             yield self._change(row)
 
     def _looks_different(self, before: Row, row: Row) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, TypeAlias
 
 from tocsin.views.ticks import FIRST_TICK, LAST_TICK, Range, Ticks
@@ -249,7 +250,7 @@ class Receiver:
         if now - self._moved_at >= self._patience:
             last = self.store.known.last()
             missing.append((FIRST_TICK if last is None else last + 1, LAST_TICK))
-        wanted = [gap for gap in missing if now - self._asked_at.get(gap, -self._patience) >= self._patience]
+        wanted = [gap for gap in missing if now - self._asked_at.get(gap, -inf) >= self._patience]
         for gap in wanted:
             self._asked_at[gap] = now
         if not wanted and not acknowledge:

@@ -13,6 +13,7 @@
     stream          server-sent events
     guard           what surrounds every call: headers, HEAD and OPTIONS, counting, no traceback
     metrics         what /metrics shows
+    pages           the same in a browser, with sessions instead of tokens
     server          a port, and a server that does not wait for ever for a slow caller
 
 Nothing here decides anything about documents or subscriptions: that is the site's.

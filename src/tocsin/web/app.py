@@ -16,11 +16,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tocsin.errors import TocsinError
 from tocsin.site.site import Site
-from tocsin.web import accounts, documents, later, notifications, operation, preview, subscriptions
+from tocsin.web import accounts, documents, later, notifications, operation, preview, search, subscriptions
 from tocsin.web.answers import Refusal, refusal_of
 from tocsin.web.guard import FAILED, Guard
 from tocsin.web.limits import LIMITS, WebLimits
 from tocsin.web.metrics import Metrics
+from tocsin.web.pages import table
+from tocsin.web.pages.session import Sessions
+from tocsin.web.pages.tally import Tally
 from tocsin.web.routes import BASE, ROWS, template
 from tocsin.web.schemas import COMPONENTS
 from tocsin.web.stream import Streams
@@ -64,8 +67,10 @@ def _api(site: Site, limits: WebLimits, metrics: Metrics, streams: Streams) -> F
         redirect_slashes=False,
     )
     api.state.site, api.state.limits, api.state.metrics, api.state.streams = site, limits, metrics, streams
+    api.state.sessions, api.state.tally = Sessions(), Tally(site.store)
+    api.router.routes.extend(table.routes())
     api.router.routes.extend(operation.open_router.routes)
-    for module in (subscriptions, documents, notifications, accounts, operation, preview, later):
+    for module in (subscriptions, documents, notifications, accounts, operation, preview, search, later):
         api.router.routes.extend(module.router.routes)
     for kind in (Refusal, TocsinError, HTTPException, RequestValidationError):
         api.add_exception_handler(kind, _refused)

@@ -13,12 +13,6 @@ from tocsin.web.schemas import ERROR, NOT_YET
 router = APIRouter(prefix=BASE, tags=["not built yet"], responses=ERROR)
 
 
-@router.get("/search", summary="One-time query over the stored documents", responses=NOT_YET, status_code=501)
-async def search(caller: Admitted) -> Response:
-    """Not built yet."""
-    raise not_yet("search")
-
-
 @router.post("/events", summary="Events of relations", responses=NOT_YET, status_code=501)
 async def events(caller: Admitted) -> Response:
     """Not built yet."""

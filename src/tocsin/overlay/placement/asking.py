@@ -28,7 +28,7 @@ from tocsin.overlay.placement.messages import (
 Answered: TypeAlias = Callable[[Any, Seconds], list[Effect]]
 """Called with the answer, or with None when there is none."""
 
-ANSWERS: dict[type, type] = {
+ANSWERS: dict[type, type[Any]] = {
     AskFrequency: Frequency, AskRange: OwnRange, AskList: Listed, Judge: Judged, Fetch: Resource, Share: Shared,
 }  # fmt: skip
 AGAIN_SECONDS = 2.0

@@ -52,8 +52,10 @@ class Broadcast:
 
     def _spread(self, publish: Publish, limit: Key) -> list[Effect]:
         last = (limit - 1) & MASK
+        if last == self.me.key:  # nobody stands between two keys that follow one upon the other
+            return []
         near = [peer for peer in self.chord.table.known() if is_between(peer.key, self.me.key, last)]
-        ends = [*[peer.key for peer in near[1:]], limit]
+        ends = [peer.key for peer in near[1:]] + [limit] * bool(near)
         return [Send(peer.address, Spread(end, publish)) for peer, end in zip(near, ends, strict=True)]
 
     def _take_mine(self, publish: Publish, now: Seconds) -> list[Effect]:

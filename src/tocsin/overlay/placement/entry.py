@@ -1,8 +1,8 @@
 """A query as its homes keep it; where it lives; and which of its homes speaks when a document reaches several.
 
-    smartseer    whole, on its most selective word (SmartSeer §III-B). A disjunction lives on a word of each part, or as
-                 disjoint clauses Qi = ¬T1 ∧ … ∧ ¬Ti−1 ∧ Ti, each on its own word (§VI-A). What says only what a document
-                 is not, or in which range it lies, lives on dedicated nodes, which see every document.
+    smartseer    whole, on its most selective word (SmartSeer §III-B). A disjunction lives on a word of each part, or
+                 as disjoint clauses Qi = ¬T1 ∧ … ∧ ¬Ti−1 ∧ Ti, each on its own word (§VI-A). What says only what a
+                 document is not, or in which range it lies, lives on dedicated nodes, which see every document.
     dhtrie       whole, on every distinct word that it asks for (DHTrie, "Subscribing")
 
 A document visits the owners of all its words, so it may reach several homes of one query. Each home knows the others,
@@ -93,8 +93,9 @@ def parts_of(
     id: str,
     query: Query,
     analysis: Analysis,
+    *,
     mode: Mode,
-    dedicated: int,
+    dedicated: int = 1,
     frequency: Frequency = lambda key: 0,
     disjunction: Disjunction = Disjunction.WORDS,
 ) -> tuple[Part, ...]:

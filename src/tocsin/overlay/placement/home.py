@@ -10,8 +10,9 @@ and does the same again; what a subscriber hears twice, it takes once.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgpack
 
@@ -69,6 +70,7 @@ class _Arrived:
     words: dict[Key, set[str]]
     present: frozenset[Key]
     """Its words' keys, and those of the dedicated nodes."""
+    link: Address
 
 
 @dataclass(slots=True)
@@ -150,7 +152,8 @@ class Home:
             return None
         held = held_keys(document, self.knowledge.analysis)
         words = keys_by_word(held)
-        return _Arrived(document, held, words, frozenset([*words, *self.settings.dedicated_keys]))
+        present = frozenset([*words, *self.settings.dedicated_keys])
+        return _Arrived(document, held, words, present, message.publisher.address)
 
     def _check(self, message: Publish, key: Key, arrived: _Arrived, waiting: _Countdown, now: Seconds) -> list[Effect]:
         """Checks the queries under a key; those of a hot word together with the nodes that have copies."""
@@ -158,14 +161,16 @@ class Home:
         helpers = self.items.replicas() if len(items) > self.settings.hot_queries > 0 else []
         shares = len(helpers) + 1
         mine = [item for item in items if share_of(item, shares) == 0]
-        effects = self._match(key, mine if helpers else items, arrived, message.publisher.address, waiting, now)
+        effects = self._match(key, mine if helpers else items, arrived, waiting, now)
         for share, helper in enumerate(helpers, 1):
             theirs = [item for item in items if share_of(item, shares) == share]
-            effects += self._let_check(message, key, helper, (share, shares), theirs, arrived, waiting, now)
+            ask = partial(Share, key=key, share=share, shares=shares, mark=mark_of_all(theirs), payload=message)
+            spare = partial(self._match, key, theirs, arrived, waiting)
+            effects += self._let_check(helper, ask, spare, waiting, now)
         return effects
 
     def _match(
-        self, key: Key, items: Sequence[Item], arrived: _Arrived, link: Address, waiting: _Countdown, now: Seconds
+        self, key: Key, items: Sequence[Item], arrived: _Arrived, waiting: _Countdown, now: Seconds
     ) -> list[Effect]:
         found: list[Entry] = []
         for item in items:
@@ -177,15 +182,15 @@ class Home:
                 entry.registered, arrived.held, arrived.document, self.knowledge
             ):
                 found.append(entry)
-        return self._tell(found, arrived.document.id, arrived.document.version, link, waiting, now)
+        return self._tell(found, (arrived.document.id, arrived.document.version, arrived.link), waiting, now)
 
     def _tell(
-        self, found: Iterable[Entry], id: str, version: int, link: Address, waiting: _Countdown, now: Seconds
+        self, found: Iterable[Entry], what: tuple[str, int, Address], waiting: _Countdown, now: Seconds
     ) -> list[Effect]:
         effects: list[Effect] = []
         for entry in found:
             waiting.count += 1
-            notice = Notice(entry.subscription, id, version, link)
+            notice = Notice(entry.subscription, *what)
             effects += self.delivery.tell(entry.subscriber, notice, now, waiting.one)
         return effects
 
@@ -196,21 +201,21 @@ class Home:
     # --- hot words: those who have copies help (DHTrie, load shedding) -----------------------------------------------
 
     def _let_check(
-        self, message: Publish, key: Key, helper: Peer, share: tuple[int, int], items: Sequence[Item],
-        arrived: _Arrived, waiting: _Countdown, now: Seconds,
-    ) -> list[Effect]:  # fmt: skip
+        self,
+        helper: Peer,
+        ask: Callable[..., Share],
+        spare: Callable[[Seconds], list[Effect]],
+        waiting: _Countdown,
+        now: Seconds,
+    ) -> list[Effect]:
         waiting.count += 1
 
         def answered(answer: Shared | None, now: Seconds) -> list[Effect]:
-            effects: list[Effect] = []
-            if answer is None or not answer.is_done:  # dead, or its copies are not mine: nothing may be missed
-                effects = self._match(key, items, arrived, message.publisher.address, waiting, now)
+            # Dead, or its copies are not mine: nothing may be missed.
+            effects = spare(now) if answer is None or not answer.is_done else []
             return [*effects, *waiting.one(now)]
 
-        mark = mark_of_all(items)
-        return self.asking.ask(
-            helper.address, lambda number: Share(number, self.me, key, *share, mark, message), now, answered, 3
-        )
+        return self.asking.ask(helper.address, lambda number: ask(request=number, sender=self.me), now, answered, 3)
 
     def _on_share(self, message: Share, now: Seconds) -> list[Effect]:
         sent = message.payload
@@ -223,7 +228,7 @@ class Home:
         if arrived is None or mark_of_all(items) != message.mark or not isinstance(sent, Publish):
             return [Send(message.sender.address, Shared(message.request, False))]
         waiting = _Countdown(Send(message.sender.address, Shared(message.request, True)))
-        effects = self._match(message.key, items, arrived, sent.publisher.address, waiting, now)
+        effects = self._match(message.key, items, arrived, waiting, now)
         return [*effects, *waiting.release()]
 
     # --- a notice, and a conversation (SmartSeer §IV-A) --------------------------------------------------------------
@@ -311,7 +316,7 @@ class Home:
     def _conclude(self, talk: _Conversation, now: Seconds) -> list[Effect]:
         waiting = _Countdown(self._done(talk.publisher, talk.number, talk.keys, talk.report))
         found = [talk.entries[id] for id in talk.side.matches]
-        effects = self._tell(found, talk.document, talk.version, talk.publisher.address, waiting, now)
+        effects = self._tell(found, (talk.document, talk.version, talk.publisher.address), waiting, now)
         return [*effects, *waiting.release()]
 
     # --- lists of documents ------------------------------------------------------------------------------------------

@@ -171,9 +171,14 @@ class Subscriber:
     def _parts(self, id: str, query: Query, counts: dict[WordKey, int]) -> tuple[Part, ...]:
         settings = self.settings
         return parts_of(
-            id, query, self.knowledge.analysis, settings.mode, settings.dedicated_nodes,
-            lambda key: counts.get(key, 0), settings.disjunction,
-        )  # fmt: skip
+            id,
+            query,
+            self.knowledge.analysis,
+            mode=settings.mode,
+            dedicated=settings.dedicated_nodes,
+            frequency=lambda key: counts.get(key, 0),
+            disjunction=settings.disjunction,
+        )
 
     def _register(self, id: str, text: str, query: Query, counts: dict[WordKey, int], now: Seconds) -> list[Effect]:
         before = self._records.get(id)

@@ -56,10 +56,11 @@ async def visit(one: Visit) -> Ended:
         said = f": {feed['bozo']}" if feed["bozo"] else ""
         raise SourceError(f"this is no feed ({kind.partition(';')[0] or 'no type'}){said}")
     items, notes = await asyncio.to_thread(items_of, source, feed, settings, time.time())
+    ended = Ended("; ".join(note for note in (moved, *notes) if note)[:500] or None, is_noted=True)
     validators = {"etag": _validator(answer.headers.get("etag"))}
     validators["modified"] = _validator(answer.headers.get("last-modified"))
-    await one.deliver(items, validators)
-    return Ended("; ".join(note for note in (moved, *notes) if note)[:500] or None)
+    await one.deliver(items, validators | one.success(ended))
+    return ended
 
 
 def _conditions(source: Source) -> dict[str, str]:

@@ -13,7 +13,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import random
+from typing import Any
 
 from tocsin.site.harvest import feeds, folders, oaipmh
 from tocsin.site.harvest.apart import Apart
@@ -206,7 +208,7 @@ class _Shift:
             self._known.discard(source.number)  # after its next visit is noted: until then it is still due
 
     async def _visited(self, source: Source) -> Visited | None:
-        one = Visit(self._store, source, self._settings, self._fetcher, self._parser)
+        one = Visit(self._store, source, self._settings, self._fetcher, self._parser, partial(self._success, source))
         ended, problem, wait = Ended(), None, 0.0
         try:
             # Twice as long: OAI-PMH ends by itself, between two pages.
@@ -221,22 +223,25 @@ class _Shift:
         except Exception as error:  # one source's strange answer is not the others' trouble
             log.exception("a visit to source %d", source.number)
             problem = f"{type(error).__name__}: {error}"[:300]
-        await asyncio.to_thread(self._note, source, ended, problem, wait)
+        if problem is not None:
+            values = self._failure(source, problem, wait)
+            await asyncio.to_thread(sources.change, self._store, source.number, **values)
+        elif not ended.is_noted:
+            await asyncio.to_thread(sources.change, self._store, source.number, **self._success(source, ended))
         visited = Visited(source, one.found, problem, ended.note, ended.has_more)
         self._owner.told(visited)
         return visited
 
-    def _note(self, source: Source, ended: Ended, problem: str | None, wait: float) -> None:
+    def _failure(self, source: Source, problem: str, wait: float) -> dict[str, Any]:
+        now, failures = time.time(), source.failures + 1
+        back_off = wait_seconds(failures, self._settings, self._owner.chance)
+        return {"tried": now, "failures": failures, "problem": problem[:500], "due": now + max(back_off, wait)}
+
+    def _success(self, source: Source, ended: Ended) -> dict[str, Any]:
         now = time.time()
-        values: dict[str, object] = {"tried": now}
-        if problem is not None:
-            failures = source.failures + 1
-            back_off = wait_seconds(failures, self._settings, self._owner.chance)
-            values |= {"failures": failures, "problem": problem[:500], "due": now + max(back_off, wait)}
-        else:
-            pause = 0.0 if ended.has_more else next_visit(source.interval, self._settings, self._owner.chance)
-            values |= {"failures": 0, "problem": None, "note": ended.note, "succeeded": now, "due": now + pause}
-        sources.change(self._store, source.number, **values)
+        pause = 0.0 if ended.has_more else next_visit(source.interval, self._settings, self._owner.chance)
+        values = {"tried": now, "failures": 0, "problem": None, "note": ended.note, "succeeded": now}
+        return values | {"due": now + pause}
 
 
 def _place(source: Source) -> str:

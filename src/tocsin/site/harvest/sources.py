@@ -64,7 +64,6 @@ def add(store: Store, settings: HarvestSettings, account: Account, body: object)
     if made is None:
         other = kept.with_key(store, key_of(kind, address, options))
         raise Conflict(f"this is harvested already: source {other.number if other else ''}".strip(), field="address")
-    journal.note(store, account.name, "add source", str(made.number))
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ class Ended(NamedTuple):
     """What was odd."""
     has_more: bool = False
     """Is it to be gone on with at once?"""
+    is_noted: bool = False
+    """Was it stored with the last items that it went well?"""
 
 
 class SourceGone(Exception):
@@ -38,6 +40,8 @@ class Visit:
     settings: HarvestSettings
     fetcher: Fetcher
     parser: Apart
+    success: Callable[[Ended], dict[str, Any]]
+    """What is noted of a source after a visit that went well."""
     found: Arrived = field(default_factory=Arrived)
     begun: float = field(default_factory=time.monotonic)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, TypeAlias
 
 from tocsin.views.broker.links import Inlet, Outlet
@@ -43,12 +44,15 @@ class BrokerSettings:
     """Nothing is pushed to a reader of whom nothing was heard for this long; it gets one state when it is back."""
 
 
+DEFAULTS = BrokerSettings()
+
+
 class Broker:
     """One broker in one life; what it remembers of earlier ones is on its disk."""
 
     def __init__(
-        self, name: str, plan: Plan, part: Part, disk: Storage, now: Seconds = 0.0,
-        settings: BrokerSettings = BrokerSettings(), ordered: Iterable[str] = (),
+        self, name: str, plan: Plan, part: Part, disk: Storage, *, now: Seconds = 0.0,
+        settings: BrokerSettings = DEFAULTS, ordered: Iterable[str] = (),
     ) -> None:  # fmt: skip
         self.name, self.part, self.settings = name, part, settings
         self._disk = disk
@@ -91,7 +95,7 @@ class Broker:
                 )  # fmt: skip
                 self.source_inlets[at], self._known[at], self._steps[at] = made, made.known, made
             else:
-                inlet = self.inlets[at] = Inlet(at, sources_of(node))
+                inlet = self.inlets[at] = Inlet(at, node, sources_of(node))
                 self._known[at], self._steps[at] = inlet.known, inlet
         for at in part.computes:
             known = self._known[at] = {source: Ticks() for source in sources_of(self._nodes[at])}
@@ -172,14 +176,14 @@ class Broker:
     def _learn(self, knowledge: Knowledge, now: Seconds) -> list[Effect]:
         at = self._number(knowledge.relation)
         inlet = self.source_inlets[at]
-        rows, new, question = inlet.take(knowledge, now)
+        taken = inlet.take(knowledge, now)
         effects: list[Effect] = []
-        if question is not None:
-            effects.append(self._say(self.part.reads[at], question))
-        if new:
+        if taken.question is not None:
+            effects.append(self._say(self.part.reads[at], taken.question))
+        if taken.is_news:
             effects += self._push(at, [knowledge], now)
-            if at in self._used:
-                effects += self._flow({at: rows}, {at: {inlet.name: new}}, now)
+        if taken.new and at in self._used:
+            effects += self._flow({at: taken.rows}, {at: {inlet.name: taken.new}}, now)
         return effects
 
     def _satisfy(self, curiosity: Curiosity, sender: str, now: Seconds) -> list[Effect]:
@@ -202,14 +206,15 @@ class Broker:
         at = message.relation
         inlet = self.inlets[at]
         ahead = inlet.is_ahead(message)
-        new = inlet.take(message, now)
-        if new is None:
-            patient = now < self._asked_at.get(at, now - 9e9) + self.settings.patience_seconds
+        taken = inlet.take(message, now)
+        if taken is None:
+            patient = now < self._asked_at.get(at, -inf) + self.settings.patience_seconds
             if not ahead or patient:
                 return []
             self._asked_at[at] = now
             return [self._say(sender, inlet.question(wanted=True))]
-        return self._flow({at: list(message.rows)}, {at: new}, now)
+        rows, new = taken
+        return self._flow({at: rows}, {at: new}, now)
 
     def _answer(self, question: Question, sender: str, now: Seconds) -> list[Effect]:
         at = question.relation
@@ -251,9 +256,9 @@ class Broker:
             rows = self._steps[at].step([made.get(one, []) for one in inputs], advance[at])
             made[at] = self._with_facts(at, rows)
         effects: list[Effect] = []
-        for at in made:
+        for at, rows in made.items():
             if at in self.outlets:
-                self.outlets[at].take(made[at])
+                self.outlets[at].take(rows)
                 since = now - self.settings.away_seconds
                 effects += self._news(at, [r for r in self.part.tells[at] if self.outlets[at].is_heard(r, since)])
         for view, at in self.part.views.items():
@@ -270,7 +275,7 @@ class Broker:
                 for first, last in ranges:
                     for start, end in common(others, first, last):
                         new = self._known[at][source]
-                        found.setdefault(source, []).extend(new.add(start, end))  # type: ignore[attr-defined]
+                        found.setdefault(source, []).extend(new.add(start, end))
         return {source: ranges for source, ranges in found.items() if ranges}
 
     def _with_facts(self, at: int, rows: list[Row]) -> list[Row]:
@@ -281,11 +286,9 @@ class Broker:
         told = []
         for row in rows:
             before = facts.get(row.key)
-            if before is not None and before.present is not False:
-                cells: tuple[Value, ...] = tuple(map(refined, before.cells, row.cells))
-                row = row._replace(cells=cells)
-            facts[row.key] = row
-            told.append(row)
+            cells: tuple[Value, ...] = row.cells if before is None else tuple(map(refined, before.cells, row.cells))
+            facts[row.key] = row._replace(cells=cells)
+            told.append(facts[row.key])
         return told
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
@@ -322,10 +325,8 @@ class Broker:
         for at, saved in kept["inlets"].items():
             self.inlets[at].load(saved)
         for at, one in self._source_ends():
-            for first, last in kept["sources"].get(at, ()):
-                one.known[one.name].add(first, last)
-            if isinstance(one, SourceInlet) and at in self._used:
-                one.settle(HERE, one.known[one.name].horizon())
+            if at in self._used:
+                one.load(kept["sources"][at])
         for at in self.part.computes:
             for source, ranges in kept["known"][at].items():
                 for first, last in ranges:

@@ -3,6 +3,10 @@
 Upstream numbers its changes and remembers each row's last one; who has missed some gets the rows that changed since, in
 their last state, however many changes there were. Downstream takes a state only if it follows on what it has, and only
 if it reflects at least the same ticks: an upstream that came back from a checkpoint knows less for a while.
+
+Such an upstream may skip a state that it had told of in its earlier life, a row that was there for a moment, and then
+never speak of that row again. Downstream takes such a row as not there so far, and as gone for good once no unknown
+tick could bring it.
 """
 
 from __future__ import annotations
@@ -13,8 +17,10 @@ from typing import Any
 
 from tocsin.views.broker.messages import Increment, Known, Question
 from tocsin.views.knowledge import Seconds
+from tocsin.views.plan import Node
 from tocsin.views.relation import Key, Row
 from tocsin.views.ticks import Range, Ticks
+from tocsin.views.window import Windows
 
 
 @dataclass(slots=True)
@@ -103,9 +109,13 @@ class Inlet:
 
     columnar = False
 
-    def __init__(self, relation: int, sources: Iterable[str]) -> None:
+    def __init__(self, relation: int, node: Node, sources: Iterable[str]) -> None:
         self.relation = relation
         self.known = {source: Ticks() for source in sources}
+        self._is_history = node.history
+        self._rows: dict[Key, Row] = {}  # what may still change
+        self._orphans: set[Key] = set()  # told of by an earlier life of upstream, and not by this one
+        self._windows = Windows(node.origins, self.known)
         self.epoch = self.version = self.durable = 0
         self._is_quiet = False
         self._heard_at: Seconds | None = None
@@ -118,21 +128,47 @@ class Inlet:
         """Its rows come from upstream."""
         raise NotImplementedError
 
-    def take(self, message: Increment, now: Seconds) -> dict[str, list[Range]] | None:
-        """The ticks that became known, if the message is of use; its rows are then the new state."""
+    def take(self, message: Increment, now: Seconds) -> tuple[list[Row], dict[str, list[Range]]] | None:
+        """The changed rows and the ticks that became known, if the message is of use."""
         if message.epoch < self.epoch or (message.epoch == self.epoch and message.version <= self.version):
             return None
-        follows = message.since == 0 if message.epoch > self.epoch else message.since <= self.version
+        is_new_life = message.epoch > self.epoch
+        follows = message.since == 0 if is_new_life else message.since <= self.version
         told = {source: Ticks(ranges) for source, ranges in message.known}
         if not follows or not all(ticks <= told[source] for source, ticks in self.known.items()):
             return None
+        if is_new_life:
+            self.durable = 0  # versions of another life mean nothing
         self.epoch, self.version = message.epoch, message.version
         self._is_quiet = message.is_quiet
         self._heard_at = now
-        return {
+        advance = {
             source: [part for first, last in ticks.ranges() for part in self.known[source].add(first, last)]
             for source, ticks in told.items()
         }
+        rows = list(message.rows)
+        if not self._is_history:
+            rows += self._bereaved(message.rows, is_new_life, advance)
+        return rows, advance
+
+    def _bereaved(self, told: Iterable[Row], is_new_life: bool, advance: dict[str, list[Range]]) -> list[Row]:
+        """Rows of which upstream does not speak any more."""
+        fresh = {row.key for row in told}
+        changed: dict[Key, Row] = {}
+        self._orphans -= fresh
+        if is_new_life:
+            for key in [key for key, row in self._rows.items() if key not in fresh and row.present is not True]:
+                self._orphans.add(key)
+                self._windows.register(key, self._rows[key].cells)
+                changed[key] = self._rows[key].absent(final=False)
+        self._rows.update((row.key, row) for row in told)
+        self._windows.touched(advance)
+        if self._is_quiet:
+            gone = [key for key in self._orphans if self._windows.is_complete(key)]
+            changed.update((key, self._rows[key].absent(final=True)) for key in gone)
+            self._orphans.difference_update(gone)
+        self._rows = {key: row for key, row in self._rows.items() if key in self._orphans or not row.is_final()}
+        return list(changed.values())
 
     def is_ahead(self, message: Increment) -> bool:
         """Whether something between what is here and the message is missing."""
@@ -148,8 +184,11 @@ class Inlet:
 
     def save(self) -> dict[str, Any]:
         """For a checkpoint."""
-        known = {source: ticks.ranges() for source, ticks in self.known.items()}
-        return {"known": known, "epoch": self.epoch, "version": self.version, "quiet": self._is_quiet}
+        return {
+            "known": {source: ticks.ranges() for source, ticks in self.known.items()},
+            "epoch": self.epoch, "version": self.version, "quiet": self._is_quiet,
+            "rows": dict(self._rows), "orphans": set(self._orphans),
+        }  # fmt: skip
 
     def load(self, saved: dict[str, Any]) -> None:
         """After a restart."""
@@ -158,3 +197,6 @@ class Inlet:
         for source, ranges in saved["known"].items():
             for first, last in ranges:
                 self.known[source].add(first, last)
+        self._rows, self._orphans = dict(saved["rows"]), set(saved["orphans"])
+        for key in self._orphans:
+            self._windows.register(key, self._rows[key].cells)

@@ -7,7 +7,7 @@ anywhere. Clocks of several brokers need not agree: ticks of one source rise, an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tocsin.errors import EventError
 from tocsin.views.broker.messages import Storage
@@ -29,7 +29,8 @@ class Source:
         self.name = relation.name
         self.publisher = Publisher(relation.name, self._log)
         self.known = {self.name: Ticks()}  # what the views here reflect
-        for reader in [*readers, *([HERE] if is_used else [])]:
+        self._readers = [*readers, *([HERE] if is_used else [])]
+        for reader in self._readers:
             self.publisher.subscribe(reader)
         self._recover()
 
@@ -78,11 +79,20 @@ class Source:
             self.known[self.name].add(start, end)
         return rows, new
 
+    def load(self, ranges: Iterable[Range]) -> None:
+        """After a restart: what the views here reflect; the rest of the log they still have to learn."""
+        for first, last in ranges:
+            self.known[self.name].add(first, last)
+
     def _next(self) -> int:
         last = self.publisher.store.known.last()
         if last == LAST_TICK:
             raise EventError(f"{self.name}: the relation is closed, so nothing can happen any more")
         return 0 if last is None else last + 1
+
+    def has_readers(self) -> bool:
+        """Whether anyone could acknowledge."""
+        return bool(self._readers)
 
     def is_closed(self) -> bool:
         """Whether nothing can happen any more."""
@@ -99,7 +109,7 @@ class Source:
     def _recover(self) -> None:
         known = self._disk.get(f"known {self.name}")
         logged = [
-            Knowledge(self.name, (), int(name.rsplit(" ", 1)[1]), self._disk.get(name))
+            Knowledge(self.name, (), int(name.rsplit(" ", 1)[1]), self._disk.get(name) or ())
             for name in self._disk.names(f"log {self.name} ")
         ]
         self.publisher.recover(logged)
@@ -109,6 +119,15 @@ class Source:
         dropped = self._disk.get(f"dropped {self.name}")
         if dropped is not None:
             self.publisher.store.drop(dropped)
+
+
+class Taken(NamedTuple):
+    """What came of a message: rows and ticks for the views here, whether readers should hear of it, what to ask."""
+
+    rows: list[Row]
+    new: list[Range]
+    is_news: bool
+    question: Curiosity | None
 
 
 class SourceInlet:
@@ -123,12 +142,12 @@ class SourceInlet:
         self.receiver = Receiver(relation.name, patience, now, in_order=False)
         self.mirror = Publisher(relation.name)
         self.readers = tuple(readers)
-        self.acknowledged: dict[str, int] = {reader: FIRST_TICK - 1 for reader in self.readers}
+        self.acknowledged: dict[str, int] = dict.fromkeys(self.readers, FIRST_TICK - 1)
         if is_used:
             self.acknowledged[HERE] = FIRST_TICK - 1
         for reader in self.readers:
             self.mirror.subscribe(reader)
-        self.known = {self.name: self.receiver.store.known}
+        self.known = {self.name: Ticks()}  # what the views here reflect
 
     def is_quiet(self) -> bool:
         """Rows come from new ticks only."""
@@ -138,14 +157,26 @@ class SourceInlet:
         """Its rows come from upstream."""
         raise NotImplementedError
 
-    def take(self, knowledge: Knowledge, now: Seconds) -> tuple[list[Row], list[Range], Curiosity | None]:
-        """New events, new ticks, and what to ask upstream. An event is used at once, whatever is missing before it."""
+    def take(self, knowledge: Knowledge, now: Seconds) -> Taken:
+        """An event is used at once, whatever is missing before it."""
         ranges = knowledge.silent if knowledge.tick is None else (*knowledge.silent, (knowledge.tick, knowledge.tick))
-        new = [part for first, last in ranges for part in self.known[self.name].missing(first, last)]
-        ready, question = self.receiver.handle(knowledge, now)
+        held, known = self.receiver.store.known, self.known[self.name]
+        is_news = not all(held.covers(first, last) for first, last in ranges)
+        fresh = knowledge.tick is not None and knowledge.tick not in known
+        rows = [Row((knowledge.tick,), knowledge.cells, True)] if fresh else []
+        new = [part for first, last in ranges for part in known.add(first, last)]
+        _, question = self.receiver.handle(knowledge, now)
         if self.readers:
             self.mirror.store.put(knowledge)
-        return [Row((tick,), cells, True) for tick, cells in ready], new, question
+        return Taken(rows, new, is_news, question)
+
+    def load(self, ranges: Iterable[Range]) -> None:
+        """After a restart the views here still reflect these ticks; who is fed from here may need them again."""
+        for first, last in ranges:
+            self.known[self.name].add(first, last)
+            if not self.readers:
+                self.receiver.store.known.add(first, last)
+        self.settle(HERE, self.known[self.name].horizon())
 
     def hear(self, curiosity: Curiosity, reader: str) -> list[Knowledge]:
         """Answers a reader from here as far as possible; what is unknown here is asked for upstream anyway."""

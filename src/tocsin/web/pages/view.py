@@ -39,6 +39,8 @@ class Page:
     handler: Callable[[View], Response]
     right: Right | None = Right.SUBSCRIBE
     """What the account must be allowed to; None: it needs no session."""
+    is_file: bool = False
+    """The same for everybody."""
 
 
 @dataclass(slots=True)
@@ -122,7 +124,7 @@ async def answer(page: Page, request: Request) -> Response:
 async def _view(page: Page, request: Request) -> View | Response:
     site: Site = request.app.state.site
     sessions: Sessions = request.app.state.sessions
-    id = request.cookies.get(COOKIE, "")
+    id = "" if page.is_file else request.cookies.get(COOKIE, "")
     session = sessions.find(id) if id else None
     account: Account | None = None
     if session is not None:

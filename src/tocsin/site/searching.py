@@ -1,0 +1,62 @@
+"""One-time queries over what is stored now (SmartSeer §II): beside the standing ones, in the same language.
+
+The index of documents follows the log in a thread of its own; what it has not taken in yet is looked at one by one, so
+an answer is always of now. Words weigh what they weigh for notifications: the pipeline's statistics.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from tocsin.errors import TocsinError
+from tocsin.query.parse import parse
+from tocsin.query.score import Statistics
+from tocsin.store import Store, documents
+from tocsin.store.search import Answer, Library
+from tocsin.text import Analysis
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0  # between looks at whether the log has grown
+
+
+class Searching:
+    """The searcher of a site. Safe to share between threads."""
+
+    def __init__(
+        self, store: Store, folder: Path, analysis: Analysis, statistics: Callable[[], Statistics | None]
+    ) -> None:
+        self._store = store
+        self._statistics = statistics
+        self._library = Library(folder, analysis, writable=True)
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Follows the log from now on."""
+        self._thread = threading.Thread(target=self._follow, name="tocsin-search", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops following."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._library.close()
+
+    def _follow(self) -> None:
+        while not self._stopping.wait(LOOK_SECONDS):
+            try:
+                if documents.last_position(self._store) > self._library.last:
+                    self._library.update(self._store)
+            except (TocsinError, OSError, ValueError) as error:  # tantivy says ValueError
+                log.warning("the index of documents is behind: %s", error)
+
+    def search(self, text: str, limit: int = 10, after: str | None = None) -> Answer:
+        """The best documents after the cursor; QueryError if the query is refused."""
+        query = parse(text, self._library.analysis)
+        statistics = self._statistics() or self._library.statistics(self._store)
+        return self._library.search(self._store, query, statistics, limit, after)

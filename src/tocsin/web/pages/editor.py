@@ -1,0 +1,197 @@
+"""Writing a query: checked while it is typed, tried on the past before it is saved, and told what to expect of it.
+
+With scripts the check and the preview come as pieces into the page; without them the same buttons load it again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from tocsin.errors import PipelineError
+from tocsin.site import life
+from tocsin.site.contract import Contract, contract_of
+from tocsin.site.lookback import look_back
+from tocsin.site.problems import Problem
+from tocsin.site.site import Site
+from tocsin.store import documents, subscriptions
+from tocsin.store.subscriptions import Asked, Kept
+from tocsin.web.answers import json_answer
+from tocsin.web.pages.charts import Chart, bars_of_days
+from tocsin.web.pages.shown import Shown, shown
+from tocsin.web.pages.view import View
+from tocsin.web.preview import Previewing
+
+FIELDS = ("id", "key", "query", "xpath", "name", "tags", "mode", "webhook")
+EXAMPLES = (
+    ('"information filtering" AND (peer OR network*)', "a phrase, a choice, and a word's beginning"),
+    ("title:(churn NEAR/3 peers)", "two words close together, in the title"),
+    ('sleep AND NOT mice AND year:[2020 TO 2026]', "without a word, within a range"),
+    ('author = "Ada Lovelace"', "exactly this value"),
+    ('abstract ~ "outbreak detection in wastewater" >= 0.3', "reads like this text"),
+)
+MODES = {"immediate": "At once", "hourly": "Every hour, together", "daily": "Every day, together"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What is wrong with a text: the message, and the line with a caret under the place."""
+
+    field: str
+    message: str
+    position: int | None
+    line: str
+    caret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a query would have found, and what saving it amounts to."""
+
+    total: int
+    chart: Chart | None
+    sample: tuple[Shown, ...]
+    contract: Contract
+    is_partial: bool
+    looked_at: int | None
+
+
+def blank(view: View) -> Response:
+    """The form: empty, or with what a subscription is now."""
+    id = view.asked("id")
+    if id:
+        return _form(view, _filled(life.get(view.site, view.owner, id)))
+    start = {"query": view.asked("query"), "key": secrets.token_urlsafe(18)}
+    return _form(view, {**dict.fromkeys(FIELDS, ""), **start})
+
+
+def _filled(kept: Kept) -> dict[str, str]:
+    mode, about = kept.about.get("mode"), kept.about
+    return {
+        "id": kept.id,
+        "key": "",
+        "query": kept.asked.query or "",
+        "xpath": kept.asked.xpath or "",
+        "name": about.get("name") or "",
+        "tags": ", ".join(about.get("tags", ())),
+        "mode": "immediate" if mode is None else "keep",
+        "webhook": about.get("channel", {}).get("url", ""),
+    }
+
+
+def _form(view: View, values: dict[str, str], status: int = 200, **more: Any) -> Response:
+    shown = {"mistake": None, "trial": None, "values": values, "examples": EXAMPLES, "modes": MODES}
+    return view.page("editor.html", status, **(shown | more))
+
+
+def act(view: View) -> Response:
+    """A button was pressed: preview or save."""
+    values = {name: view.form.get(name, "") for name in FIELDS}
+    try:
+        if view.given("do") == "preview":
+            return _form(view, values, trial=_trial(view, values))
+        return _save(view, values)
+    except Problem as problem:
+        return _form(view, values, 422, mistake=mistake_of(problem, values))
+
+
+def check(view: View) -> Response:
+    """While it is typed: how the query is read, or where its mistake is."""
+    values = {name: view.form.get(name, "") for name in FIELDS}
+    if not values["query"].strip() and not values["xpath"].strip():
+        return json_answer({"state": "empty"})
+    try:
+        asked, query, path = _asked(view, values)
+        made = contract_of(asked, query, path, view.site.analysis)
+    except Problem as problem:
+        found = mistake_of(problem, values)
+        where = {"field": found.field, "position": found.position, "line": found.line, "caret": found.caret}
+        return json_answer({"state": "mistake", "message": found.message, **where})
+    read = made.parsed if made.parsed is not None else made.xpath
+    return json_answer({"state": "good", "read": read, "cost": made.cost, "notes": list(made.notes)})
+
+
+def preview(view: View) -> Response:
+    """The preview alone, to be put into the page."""
+    values = {name: view.form.get(name, "") for name in FIELDS}
+    try:
+        return view.page("_trial.html", trial=_trial(view, values))
+    except Problem as problem:
+        return view.page("_mistake.html", 422, mistake=mistake_of(problem, values))
+
+
+def _asked(view: View, values: dict[str, str]) -> tuple[Asked, Any, Any]:
+    reader = view.site.reader(view.owner)
+    namespaces = None
+    if values["id"] and values["xpath"].strip():
+        namespaces = life.get(view.site, view.owner, values["id"]).asked.namespaces
+    asked = reader.asked(values["query"].strip() and values["query"] or None, values["xpath"].strip() or None, namespaces)
+    return (asked, *reader.parsed(asked))
+
+
+def _trial(view: View, values: dict[str, str]) -> Trial:
+    site = view.site
+    asked, query, path = _asked(view, values)
+    others = (
+        other
+        for other in subscriptions.newest(site.store, view.owner.name, site.settings.compared_subscriptions_max)
+        if other.id != values["id"]
+    )
+    contract = contract_of(asked, query, path, site.analysis, history=site.history, others=others)
+    past, is_partial, looked_at = _past(site, asked, query, path)
+    sample = []
+    for one in past.sample:
+        stored = documents.find(site.store, one.document, one.version)
+        document = None if stored is None else stored.document()
+        about = (one.document, one.version, one.score, one.moment)
+        sample.append(shown(site.analysis, document, one.evidence, about))
+    return Trial(past.total, bars_of_days(past.per_day), tuple(sample), contract, is_partial, looked_at)
+
+
+def _past(site: Site, asked: Asked, query: Any, path: Any) -> tuple[Any, bool, int | None]:
+    """By the pipeline, which sees everything; while it is away, and where there is none, by this process."""
+    if isinstance(site.pipeline, Previewing):
+        try:
+            return site.pipeline.preview(asked, (None, None)), False, None
+        except PipelineError:
+            pass  # it starts: the newest documents are better than an empty page, and the page says which they are
+    found = look_back(site.store, site.analysis, query, path)
+    return found, found.is_partial, found.looked_at
+
+
+def _save(view: View, values: dict[str, str]) -> Response:
+    body: dict[str, Any] = {
+        "query": values["query"] if values["query"].strip() else None,
+        "xpath": values["xpath"].strip() or None,
+        "name": values["name"].strip() or None,
+        "tags": [tag.strip() for tag in values["tags"].split(",") if tag.strip()],
+        "channel": values["webhook"].strip() or "inbox",
+    }
+    if values["mode"] != "keep":
+        body["mode"] = values["mode"] or "immediate"
+    was: str | None = None
+    if values["id"]:
+        was = life.get(view.site, view.owner, values["id"]).about.get("channel", {}).get("url")
+        made = life.edit(view.site, view.owner, values["id"], body)
+    else:
+        made = life.create(view.site, view.owner, body, key=f"page {values['key'][:100]}" if values["key"] else None)
+    secret = made.secret if body["channel"] != was else None  # that of an old webhook was told before
+    return view.page("saved.html", kept=made.kept, contract=made.contract, secret=secret, is_new=not values["id"])
+
+
+def mistake_of(problem: Problem, values: dict[str, str]) -> Mistake:
+    """A problem as it is shown under the text that it is about."""
+    field = problem.field or ""
+    message = problem.message.partition("\n")[0]
+    if problem.position is None:
+        return Mistake(field, message, None, "", "")
+    message = message.removesuffix(f" (position {problem.position})")
+    text = values.get(field, "") or ""
+    position = min(problem.position, len(text))
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    line = text[start : len(text) if end < 0 else end]
+    return Mistake(field, message, position, line, " " * (position - start) + "^")

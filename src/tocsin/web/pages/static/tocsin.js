@@ -1,0 +1,154 @@
+// A little help for people with scripts; every page works without.
+// What comes from the server as HTML was made and escaped there; what comes as JSON is only ever set as text.
+"use strict";
+
+(() => {
+  const element = (name, className, text) => {
+    const made = document.createElement(name);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+
+  const send = (address, form, signal) =>
+    fetch(address, {
+      method: "POST",
+      body: new URLSearchParams(new FormData(form)),
+      credentials: "same-origin",
+      redirect: "error",
+      signal,
+    });
+
+  // --- the editor: checked while it is typed, previewed in place ---
+
+  const editor = document.getElementById("editor");
+  if (editor) {
+    const query = document.getElementById("query");
+    const path = document.getElementById("xpath");
+    const verdict = document.getElementById("verdict");
+    const trial = document.getElementById("trial");
+    let waiting = 0;
+    let running = null;
+
+    const show = (found) => {
+      const bad = found.state === "mistake";
+      query.toggleAttribute("data-bad", bad);
+      for (const field of [query, path]) {
+        if (bad && found.field === field.name) field.setAttribute("aria-invalid", "true");
+        else field.removeAttribute("aria-invalid");
+      }
+      if (found.state === "empty") {
+        verdict.replaceChildren();
+      } else if (bad) {
+        const mistake = element("div", "mistake");
+        const named = found.field && found.position === null ? `${found.field}: ` : "";
+        mistake.append(element("p", "mistake-words", named + found.message));
+        if (found.position !== null) {
+          const place = element("pre", "caret", found.line + "\n");
+          place.setAttribute("aria-hidden", "true");
+          place.append(element("b", "", found.caret));
+          mistake.append(place, element("p", "unseen", `at character ${found.position + 1}`));
+        }
+        verdict.replaceChildren(mistake);
+      } else {
+        const line = element("p", "good", "Good. Read as ");
+        line.append(element("code", "", found.read));
+        verdict.replaceChildren(line, ...found.notes.map((note) => element("p", "caution", note)));
+      }
+    };
+
+    const check = async () => {
+      if (running) running.abort();
+      running = new AbortController();
+      try {
+        const answer = await send(editor.dataset.check, editor, running.signal);
+        if (answer.ok) show(await answer.json());
+      } catch (problem) {
+        if (problem.name !== "AbortError") verdict.replaceChildren();
+      }
+    };
+
+    const soon = () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(check, 250);
+    };
+    query.addEventListener("input", soon);
+    path.addEventListener("input", soon);
+    if (query.value && !verdict.firstElementChild) soon();
+
+    const preview = async () => {
+      trial.classList.add("waiting");
+      try {
+        const answer = await send(editor.dataset.preview, editor);
+        const words = await answer.text();
+        if (answer.ok) trial.innerHTML = words;
+        else if (answer.status === 422) check();
+        else window.location.reload();
+      } finally {
+        trial.classList.remove("waiting");
+      }
+    };
+    document.getElementById("preview-button").addEventListener("click", (event) => {
+      event.preventDefault();
+      preview();
+    });
+    query.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+        event.preventDefault();
+        preview();
+      }
+    });
+    trial.addEventListener("click", (event) => {
+      const example = event.target.closest("[data-example]");
+      if (!example) return;
+      event.preventDefault();
+      query.value = example.dataset.example;
+      query.focus();
+      check();
+    });
+  }
+
+  // --- pages that are open: what is new appears by itself ---
+
+  const live = document.querySelector("[data-live]");
+  if (live) {
+    const seconds = 3;
+    const isBusy = () => live.querySelector("details[open]") || live.contains(document.activeElement);
+    const look = async () => {
+      if (document.hidden || isBusy()) return;
+      try {
+        const answer = await fetch("/pulse", { credentials: "same-origin", redirect: "error" });
+        if (!answer.ok) return;
+        const pulse = await answer.json();
+        if (String(pulse.last) === live.dataset.last) return;
+        const page = await fetch(window.location.href, {
+          credentials: "same-origin",
+          headers: { Accept: "text/html" },
+        });
+        const fresh = new DOMParser().parseFromString(await page.text(), "text/html").querySelector("[data-live]");
+        if (!page.ok || !fresh || isBusy()) return;
+        live.replaceChildren(...fresh.childNodes);
+        live.dataset.last = fresh.dataset.last;
+        const first = live.querySelector(".match");
+        if (first) first.parentElement.classList.add("fresh");
+      } catch {
+        // the site is away for a moment: the next look finds it
+      }
+    };
+    setInterval(look, seconds * 1000);
+  }
+
+  // --- one open menu at a time; Escape closes it ---
+
+  document.addEventListener("toggle", (event) => {
+    if (!event.target.matches?.("details.drop") || !event.target.open) return;
+    for (const other of document.querySelectorAll("details.drop[open]")) if (other !== event.target) other.open = false;
+  }, true);
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const open of document.querySelectorAll("details.drop[open]")) {
+      open.open = false;
+      open.querySelector("summary").focus();
+    }
+  });
+})();

@@ -1,0 +1,67 @@
+"""Every page, and who may see it: the application serves what is in this table and nothing else of the pages.
+
+The security tests are made from it: each page without a session, each form without its seal, each role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tocsin.site.accounts import Right
+from tocsin.web.pages import alerts, editor, harvested, listed, overview, own, sign, trouble
+from tocsin.web.pages.render import STATIC, STATIC_SECONDS, static
+from tocsin.web.pages.view import SIGN_IN, Page, View, answer
+
+PAGES: tuple[Page, ...] = (
+    Page("GET", SIGN_IN, sign.form, None),
+    Page("POST", SIGN_IN, sign.sign_in, None),
+    Page("POST", "/sign-out", sign.sign_out),
+    Page("GET", "/", overview.overview),
+    Page("GET", "/pulse", overview.pulse),
+    Page("GET", "/alerts", alerts.alerts),
+    Page("GET", "/subscriptions", listed.listed),
+    Page("POST", "/subscriptions", listed.change),
+    Page("GET", "/editor", editor.blank),
+    Page("POST", "/editor", editor.act),
+    Page("POST", "/editor/check", editor.check),
+    Page("POST", "/editor/preview", editor.preview),
+    Page("GET", "/sources", harvested.listed, Right.ADMINISTER),
+    Page("GET", "/dead-letters", trouble.trouble),
+    Page("POST", "/dead-letters", trouble.change),
+    Page("GET", "/settings", own.settings),
+    Page("POST", "/settings/tokens", own.make_token),
+    Page("POST", "/settings/revoke", own.revoke_token),
+    Page("POST", "/settings/accounts", own.make_account, Right.ADMINISTER),
+)
+
+
+def _static(name: str) -> Callable[[View], Response]:
+    def handler(_view: View) -> Response:
+        headers = {"Cache-Control": f"public, max-age={STATIC_SECONDS}, immutable"}
+        return Response(static(name)[0], headers=headers, media_type=STATIC[name])
+
+    return handler
+
+
+FILES: tuple[Page, ...] = tuple(Page("GET", f"/static/{name}", _static(name), None, True) for name in STATIC)
+
+
+def routes() -> list[Route]:
+    """The table as routes of the application."""
+    return [_route(page) for page in (*PAGES, *FILES)]
+
+
+def _route(page: Page) -> Route:
+    async def endpoint(request: Request) -> Response:
+        request.scope["route"] = found  # for the guard, which counts calls by route
+        return await answer(page, request)
+
+    found = Route(page.path, endpoint, methods=[page.method], include_in_schema=False)
+    found.methods = {page.method}  # HEAD is the guard's, for every route alike
+    return found
+
+

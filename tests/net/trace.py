@@ -1,0 +1,87 @@
+"""A script for a ring, step by step, that runs alike in the false world, in drivers and in processes (X4).
+
+A step is a list of plain values: what, which node, arguments. After each step everything that follows from it happens
+before the next begins. Ticks are steps: nothing depends on how fast a machine is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+from tests.net.rings import Scripted
+from tocsin.overlay import message as codec
+from tocsin.overlay.chord import ChordSettings
+from tocsin.overlay.member import Member
+from tocsin.overlay.message import Address, Item
+from tocsin.overlay.multicast import Method, MulticastSettings
+from tocsin.overlay.node import Effect
+from tocsin.sim.checks import Note
+from tocsin.sim.world import World, constant
+
+Step = list[Any]
+CHORD = ChordSettings(successors=4, fingers_per_tick=8)
+CACHE = MulticastSettings(cache_entries_max=20, list_max=4)
+
+
+def script(seed: int, nodes: int, actions: int) -> list[Step]:
+    """Joins, each with ticks until its place is settled; then puts, gets, lookups, multicasts, ticks, and a leave."""
+    chance = Random(f"trace {seed}")
+    steps: list[Step] = []
+    for node in range(nodes):
+        steps.append(["add", node])
+        for _ in range(3):
+            steps += [["tick", one] for one in range(node + 1)]
+    keys = [chance.getrandbits(64) for _ in range(30)]
+    for number in range(actions):
+        who, key = chance.randrange(nodes), chance.choice(keys)
+        steps.append(chance.choice([
+            ["put", who, key, number], ["get", who, key], ["lookup", who, key, False], ["lookup", who, key, True],
+            ["cast", who, number, chance.sample(keys, 6), chance.choice(list(Method))], ["tick", who],
+        ]))  # fmt: skip
+    steps.append(["leave", chance.randrange(1, nodes)])
+    return steps + [["tick", one] for _ in range(3) for one in range(nodes)]
+
+
+def member(addresses: list[Address], node: int) -> Scripted:
+    """The node of an "add" step; the first founds the ring, the others ask it."""
+    return Scripted(Member(addresses[node], addresses[: min(node, 1)], chord=CHORD, multicast=CACHE))
+
+
+def act(process: Scripted, step: Step, now: float) -> list[Effect]:
+    """What a node does in a step."""
+    one, (what, _, *rest) = process.member, step
+    effects: list[Effect]
+    if what == "tick":
+        effects = [] if one.chord.is_gone else [*one.membership.tick(now), *one.items.tick(now)]
+    elif what == "put":
+        effects = one.items.put([Item(rest[0], 7, b"n", rest[1], b"v%d" % rest[1])], now, lambda items, now: [])
+    elif what == "get":
+        effects = one.items.get(rest[0], now, lambda items, now: [])
+    elif what == "lookup":
+        effects = one.chord.lookup(rest[0], now, is_iterative=rest[1])
+    elif what == "cast":
+        effects = one.multicast.send(Note(rest[0]), rest[1], now, Method(rest[2]))
+    else:
+        effects = one.membership.leave(now)
+    return process.still(effects)
+
+
+def in_the_world(steps: list[Step], addresses: list[Address]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Messages and bytes by type, and what was delivered, in the false world."""
+    world = World(1, latency=constant(0.001), decode=codec.decode)
+    for number, step in enumerate(steps):
+        if step[0] == "add":
+            node = step[1]
+            world.add(addresses[node], lambda disk, life, node=node: member(addresses, node))  # type: ignore[misc]
+        else:
+            world.invoke(addresses[step[1]], lambda process, now, step=step: act(process, step, now))  # type: ignore[misc]
+        world.run(number + 1.0)
+    assert world.lost == 0
+    return *world.count(), Counter(delivered(address, effect) for _, address, effect in world.delivered)
+
+
+def delivered(address: Address, effect: Any) -> str:
+    """A delivery as text."""
+    return f"{address} {type(effect.what).__name__} {effect.what} {effect.keys} {effect.hops}"

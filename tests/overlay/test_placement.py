@@ -1,0 +1,267 @@
+"""The contract of an exact placement: what `query.semantics.holds` says, each notice once, whatever fails.
+
+The suite itself is tested too: bugs that are planted on purpose must be caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tocsin.errors import SettingError
+from tocsin.match.rendezvous.notification import Notification
+from tocsin.match.rendezvous.payload import Join
+from tocsin.overlay.chord import ChordSettings
+from tocsin.overlay.delivery import Delivery
+from tocsin.overlay.placement import home, publisher, subscriber
+from tocsin.overlay.placement.entry import Disjunction, Entry, Mode
+from tocsin.overlay.placement.home import Home
+from tocsin.overlay.placement.publisher import Publisher
+from tocsin.overlay.placement.settings import PlacementSettings
+from tocsin.overlay.placement.subscriber import Subscriber
+from tocsin.sim.faults import FaultLimits
+from tocsin.sim.placements import ROLE_MIXES, PlacementScenario, draw_scenario, run_placement
+
+SEEDS = 20
+SEEDS_SLOW = 200
+CALM = PlacementScenario(limits=None, fault_seconds=20, heal_seconds=40)
+WAYS = [
+    (join, notification)
+    for join in (*Join, None)
+    for notification in (None, *Notification)
+    if notification is not Notification.BROADCAST or join in (Join.SEND_DOCUMENT, None)
+]
+
+
+# --- exact, in every way ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("disjunction", Disjunction)
+@pytest.mark.parametrize("mode", Mode)
+def test_both_modes_are_the_oracle(mode, disjunction):
+    outcome = run_placement(5, replace(CALM, settings=PlacementSettings(mode=mode, disjunction=disjunction)))
+    assert not outcome.violations, str(outcome)
+    assert outcome.due > 50
+
+
+@pytest.mark.parametrize(("join", "notification"), WAYS)
+def test_every_join_and_notification_is_the_oracle(join, notification):
+    settings = PlacementSettings(join=join, notification=notification, filter_bits=1_000)
+    outcome = run_placement(6, replace(CALM, settings=settings))
+    assert not outcome.violations, str(outcome)
+    assert outcome.due > 50
+
+
+@pytest.mark.parametrize("join", [join for join in Join if join is not Join.SEND_DOCUMENT])
+def test_broadcast_without_the_document_is_refused(join):
+    with pytest.raises(SettingError, match="broadcast goes with send-document only"):
+        PlacementSettings(join=join, notification=Notification.BROADCAST)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("clients", [0, 4])
+@pytest.mark.parametrize("roles", ROLE_MIXES)
+def test_every_mix_of_roles_is_the_oracle(roles, clients, mode):
+    """D3: routers, publishers, subscribers in any mix; clients are publishers or subscribers and no routers."""
+    scenario = replace(CALM, routers=6, clients=clients, roles=roles, settings=PlacementSettings(mode=mode))
+    outcome = run_placement(7, scenario)
+    assert not outcome.violations, str(outcome)
+    assert outcome.due > 20
+
+
+def test_a_role_that_a_node_has_not_is_said():
+    with pytest.raises(ValueError, match="not the role of a publisher"):
+        _run_with(ROLE_MIXES[1][1]).publisher  # noqa: B018
+
+
+def _run_with(roles):
+    from tocsin.overlay.member import Member
+    from tocsin.overlay.placement.words import Words
+    from tocsin.query.semantics import Knowledge
+
+    return Words(Member("a"), Knowledge(), roles=roles)
+
+
+# --- under faults ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_nothing_is_missed_wrong_or_twice_under_faults(seed):
+    """S19: nodes die, join and leave in the middle of publications; r = 3."""
+    outcome = run_placement(seed, draw_scenario(seed))
+    assert not outcome.violations, str(outcome)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(SEEDS, SEEDS + SEEDS_SLOW, 20))
+def test_nothing_is_missed_wrong_or_twice_under_many_faults(first):
+    for seed in range(first, first + 20):
+        outcome = run_placement(seed, draw_scenario(seed))
+        assert not outcome.violations, str(outcome)
+
+
+def test_equal_seeds_give_equal_traces():
+    """X3, with a placement on the ring."""
+    assert run_placement(3, draw_scenario(3)).trace == run_placement(3, draw_scenario(3)).trace
+
+
+# --- planted bugs ----------------------------------------------------------------------------------------------------
+
+CRASHES = FaultLimits(crashes_max=3, crash_gap_seconds=12.0, partitions_max=0, leaves_max=0, joins_max=0)
+TROUBLED = PlacementScenario(fault_seconds=40, heal_seconds=60)
+
+
+def bug(patch: Callable[..., object], scenario: PlacementScenario, *kinds: str) -> object:
+    return pytest.param(patch, scenario, kinds, id=patch.__name__.removeprefix("_"))
+
+
+def _speaks_by_all_homes(patch):
+    """The home with the smallest key speaks, although the document may not hold its word."""
+    patch.setattr(Entry, "is_spoken_by", lambda self, key, present: key == min(self.homes))
+
+
+def _takes_a_notice_twice(patch):
+    """A subscriber keeps no memory of what it was told."""
+
+    def keep(self, notice):
+        self._outbox.append(notice)
+        return True
+
+    patch.setattr(Delivery, "_keep", keep)
+
+
+def _never_publishes_again(patch):
+    """A publisher trusts that owners live until they are done."""
+    patch.setattr(Publisher, "wake", lambda self, token, now: [])
+
+
+def _words_decide_everything(patch):
+    """A home does not check what words leave open."""
+    patch.setattr(
+        home, "decide", lambda registered, held, document, knowledge: any(c.meets(held) for c in registered.clauses)
+    )
+
+
+def _forgets_a_home(patch):
+    """A disjunction is registered on one of its words only."""
+    found = subscriber.parts_of
+
+    def parts_of(*given, **named):
+        return tuple(replace(part, homes=frozenset([min(part.homes)])) for part in found(*given, **named))
+
+    patch.setattr(subscriber, "parts_of", parts_of)
+
+
+def _dedicated_nodes_are_not_visited(patch):
+    """Queries that can wait at no word see nothing."""
+    begin = Publisher._tell
+
+    def tell(self, number, now):
+        self._open[number].open.difference_update(self.settings.dedicated_keys)
+        return begin(self, number, now)
+
+    patch.setattr(Publisher, "_tell", tell)
+
+
+def _leaves_a_copy_behind(patch):
+    """Unsubscribing removes all copies but one."""
+    unsubscribe = Subscriber.unsubscribe
+
+    def leave_one(self, id, now):
+        record = self._records[id]
+        if len(record.places) > 1:
+            record.places.popitem()
+        return unsubscribe(self, id, now)
+
+    patch.setattr(Subscriber, "unsubscribe", leave_one)
+
+
+def _does_not_send_notices_again(patch):
+    """A lost notice stays lost."""
+    patch.setattr(Delivery, "wake", lambda self, token, now: [])
+
+
+def _lists_nothing(patch):
+    """Owners do not list documents."""
+    patch.setattr(Home, "_keep", lambda self, items: [])
+
+
+def _is_done_before_it_is_heard(patch):
+    """An owner says that it is done while its notices are still on their way."""
+    tell = Delivery.tell
+    patch.setattr(
+        Delivery,
+        "tell",
+        lambda self, to, notice, now, then: [*then(now), *tell(self, to, notice, now, lambda now: [])],
+    )
+
+
+def _an_update_keeps_its_old_homes(patch):
+    """A changed query is registered at its new homes, and stays at the old ones."""
+    register = Subscriber._register
+
+    def keep_old(self, id, text, query, counts, now):
+        if id in self._records:
+            self._records[id].places = {}
+        return register(self, id, text, query, counts, now)
+
+    patch.setattr(Subscriber, "_register", keep_old)
+
+
+def _helpers_check_nothing(patch):
+    """A node that helps with a hot word says that it has checked, and has not."""
+
+    def on_share(self, message, now):
+        return [home.Send(message.sender.address, home.Shared(message.request, True))]
+
+    patch.setattr(Home, "_on_share", on_share)
+
+
+def _filters_have_false_negatives(patch):
+    """Documents of a filter lose words."""
+    held = publisher.DocumentSide.filter.fget
+
+    def fewer(self):
+        self.held, whole = frozenset(sorted(self.held)[::2]), self.held
+        found = held(self)
+        self.held = whole
+        return found
+
+    patch.setattr(publisher.DocumentSide, "filter", property(fewer))
+
+
+DHTRIE = replace(CALM, settings=PlacementSettings(mode=Mode.DHTRIE))
+FILTERS = replace(CALM, settings=PlacementSettings(join=Join.BLOOM_DIALOGUE, notification=Notification.CLUSTERED))
+BUGS = [
+    bug(_speaks_by_all_homes, DHTRIE, "missed"),
+    bug(_takes_a_notice_twice, TROUBLED, "twice"),
+    bug(_never_publishes_again, replace(TROUBLED, limits=CRASHES), "open", "missed"),
+    bug(_words_decide_everything, CALM, "wrong"),
+    bug(_forgets_a_home, CALM, "missed"),
+    bug(_dedicated_nodes_are_not_visited, CALM, "missed"),
+    bug(_leaves_a_copy_behind, replace(DHTRIE, operations=60), "copies", "wrong"),
+    bug(_does_not_send_notices_again, TROUBLED, "open", "missed"),
+    bug(_lists_nothing, CALM, "listed"),
+    bug(_is_done_before_it_is_heard, replace(TROUBLED, limits=CRASHES), "missed"),
+    bug(_an_update_keeps_its_old_homes, replace(CALM, operations=80), "wrong", "copies"),
+    bug(_helpers_check_nothing, replace(CALM, settings=PlacementSettings(hot_queries=1)), "missed"),
+    bug(_filters_have_false_negatives, FILTERS, "missed"),
+]
+
+
+@pytest.mark.parametrize(("patch", "scenario", "kinds"), BUGS)
+def test_a_planted_bug_is_caught(patch, scenario, kinds, monkeypatch):
+    patch(monkeypatch)
+    for seed in range(40):
+        found = {violation.partition(":")[0] for violation in run_placement(seed, scenario).violations}
+        if found & set(kinds):
+            return
+    pytest.fail("no seed out of 40 found the bug")
+
+
+def test_without_copies_queries_are_lost():
+    """The faults are real: with r = 1 something is missed."""
+    scenario = PlacementScenario(limits=CRASHES, chord=ChordSettings(replicas=1))
+    assert any("missed" in str(run_placement(seed, scenario).violations) for seed in range(20))
