@@ -33,7 +33,9 @@ def programs() -> tuple[str, str] | None:
 class Browser:
     """One window."""
 
-    def __init__(self, url: str, found: tuple[str, str], *, size: tuple[int, int] = DESKTOP, dark: bool = False) -> None:
+    def __init__(
+        self, url: str, found: tuple[str, str], *, size: tuple[int, int] = DESKTOP, dark: bool = False
+    ) -> None:
         options = webdriver.ChromeOptions()
         options.binary_location = found[0]
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
@@ -75,7 +77,9 @@ class Browser:
     def press(self, words: str, within: str = "") -> None:
         """The button or link that says so; `within` a card that says something else."""
         where = f"//*[contains(@class, 'card')][contains(., {_quoted(within)})]" if within else ""
-        path = f"{where}//*[self::a or self::button or self::summary][starts-with(normalize-space(.), {_quoted(words)})]"
+        path = (
+            f"{where}//*[self::a or self::button or self::summary][starts-with(normalize-space(.), {_quoted(words)})]"
+        )
         visible = self.wait(lambda: [one for one in self.driver.find_elements(By.XPATH, path) if one.is_displayed()])
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", visible[0])
         visible[0].click()
@@ -90,7 +94,9 @@ class Browser:
         """Waits until the words are there."""
         self.wait(lambda: words in self.text(selector), lambda: f"{words!r} is not in {self.text(selector)!r}")
 
-    def wait(self, holds: Callable[[], Any], why: Callable[[], str] = lambda: "it is not there", seconds: float = 20) -> Any:
+    def wait(
+        self, holds: Callable[[], Any], why: Callable[[], str] = lambda: "it is not there", seconds: float = 20
+    ) -> Any:
         start = time.monotonic()
         while True:
             try:

@@ -155,7 +155,7 @@ def test_a_ring_converges_through_a_network_that_breaks_delays_and_cuts(tmp_path
         try:
             for number, (port, proxy) in enumerate(zip(ports, proxies, strict=True)):
                 await proxy.start()
-                proxy.delay_seconds, proxy.breaks_per_second = 0.02, 0.5
+                proxy.delay_seconds, proxy.breaks_per_second = 0.02, 0.2
                 driver = Driver(open_identity(tmp_path / f"n{number}"), limits=limits)
                 ring.append(driver)
                 await driver.open(Endpoint("127.0.0.1", port), Endpoint("127.0.0.1", proxy.port))

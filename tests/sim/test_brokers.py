@@ -93,8 +93,7 @@ def test_seeds_differ_in_kind_and_repeat_themselves():
 # --- planted bugs ----------------------------------------------------------------------------------------------------
 
 TAKE, NEW_TICKS = links.Inlet.take, broker.Broker._new_ticks
-LEARN, SETTLE, CHECKPOINT = broker.Broker._learn, sources.SourceInlet.settle, broker.Broker.checkpoint
-SILENCE = sources.Source.silence
+LEARN, TAKE_SOURCE = broker.Broker._learn, sources.SourceInlet.take
 
 
 def acknowledge_at_once(self, knowledge, now):
@@ -139,10 +138,11 @@ def any_input_is_enough(self, at, advance):
     return found
 
 
-def acknowledge_for_itself(self, reader, tick):
-    if reader == sources.HERE or sources.HERE not in self.acknowledged:
-        self.acknowledged = dict.fromkeys(self.acknowledged, tick)
-    SETTLE(self, reader, tick)
+def acknowledge_for_itself(self, knowledge, now):
+    taken = TAKE_SOURCE(self, knowledge, now)
+    if self.readers and sources.HERE not in self.acknowledged:
+        self.receiver.acknowledge(self.receiver.store.horizon())
+    return taken
 
 
 BUGS: dict[str, tuple[Any, str, Callable[..., Any], str]] = {
@@ -162,8 +162,7 @@ BUGS: dict[str, tuple[Any, str, Callable[..., Any], str]] = {
         setattr(self._readers[reader], "heard_at", now),
         setattr(self._readers[reader], "sent", question.version if question.epoch == self.epoch else 0),
         self._trim(self.version) if self._is_history else None), "joined selected merged_sum"),
-    "promises silence for the future": (sources.Source, "silence", lambda self, clock: SILENCE(self, clock + 4), "selected"),
-    "acknowledges what its readers do not have": (sources.SourceInlet, "settle", acknowledge_for_itself, "selected grouped"),
+    "acknowledges what its readers do not have": (sources.SourceInlet, "take", acknowledge_for_itself, "selected grouped"),
 }  # fmt: skip
 
 

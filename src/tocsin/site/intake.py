@@ -103,4 +103,6 @@ def delete(site: Site, account: Account, id: str) -> None:
     """Deletes a document, all its versions. What was accepted is matched all the same."""
     if not documents.delete(site.store, id):
         raise NotFound(f"there is no document {shown(id)}")
+    if site.searching is not None:
+        site.searching.delete(id)
     journal.note(site.store, account.name, "delete document", id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,7 @@ class Searching:
         self._store = store
         self._statistics = statistics
         self._library = Library(folder, analysis, writable=True)
+        self._gone: deque[str] = deque()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -47,9 +49,20 @@ class Searching:
             self._thread.join()
         self._library.close()
 
+    def delete(self, id: str) -> None:
+        """The document was deleted: its words leave the index."""
+        self._gone.append(id)
+
     def _follow(self) -> None:
+        is_checked = False
         while not self._stopping.wait(LOOK_SECONDS):
             try:
+                if not is_checked:  # what was deleted while nobody followed
+                    self._library.recheck(self._store)
+                    is_checked = True
+                gone = [self._gone.popleft() for _ in range(len(self._gone))]
+                if gone:
+                    self._library.delete(gone)
                 if documents.last_position(self._store) > self._library.last:
                     self._library.update(self._store)
             except (TocsinError, OSError, ValueError) as error:  # tantivy says ValueError

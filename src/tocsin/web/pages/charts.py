@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from tocsin.web.pages.tally import DAY, Series
 
-WIDTH, HEIGHT, GAP = 720.0, 120.0, 3.0
+WIDTH, HEIGHT, GAP = 720.0, 120.0, 7.0
 SPARK_WIDTH, SPARK_HEIGHT = 120.0, 28.0
 BARS_MAX = 60
 

@@ -29,7 +29,7 @@ FIELDS = ("id", "key", "query", "xpath", "name", "tags", "mode", "webhook")
 EXAMPLES = (
     ('"information filtering" AND (peer OR network*)', "a phrase, a choice, and a word's beginning"),
     ("title:(churn NEAR/3 peers)", "two words close together, in the title"),
-    ('sleep AND NOT mice AND year:[2020 TO 2026]', "without a word, within a range"),
+    ("sleep AND NOT mice AND year:[2020 TO 2026]", "without a word, within a range"),
     ('author = "Ada Lovelace"', "exactly this value"),
     ('abstract ~ "outbreak detection in wastewater" >= 0.3', "reads like this text"),
 )
@@ -128,7 +128,9 @@ def _asked(view: View, values: dict[str, str]) -> tuple[Asked, Any, Any]:
     namespaces = None
     if values["id"] and values["xpath"].strip():
         namespaces = life.get(view.site, view.owner, values["id"]).asked.namespaces
-    asked = reader.asked(values["query"].strip() and values["query"] or None, values["xpath"].strip() or None, namespaces)
+    asked = reader.asked(
+        values["query"].strip() and values["query"] or None, values["xpath"].strip() or None, namespaces
+    )
     return (asked, *reader.parsed(asked))
 
 
@@ -186,6 +188,7 @@ def mistake_of(problem: Problem, values: dict[str, str]) -> Mistake:
     """A problem as it is shown under the text that it is about."""
     field = problem.field or ""
     message = problem.message.partition("\n")[0]
+    message = message[:1].upper() + message[1:]
     if problem.position is None:
         return Mistake(field, message, None, "", "")
     message = message.removesuffix(f" (position {problem.position})")

@@ -83,5 +83,7 @@ def health_of(site: Site) -> Health:
         words = "The pipeline does not run: the operator's log says why" if stopped else "The pipeline starts"
         return Health("stopped" if stopped else "starting", words, lag, seconds)
     if lag:
-        return Health("behind", f"{lag:,} {'document waits' if lag == 1 else 'documents wait'} to be matched", lag, seconds)
+        return Health(
+            "behind", f"{lag:,} {'document waits' if lag == 1 else 'documents wait'} to be matched", lag, seconds
+        )
     return Health("ok", "Everything that came in is matched", lag, seconds)

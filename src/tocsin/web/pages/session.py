@@ -97,9 +97,7 @@ def _key(id: str) -> bytes:
 
 def set_cookie(response: Response, request: Request, name: str, value: str) -> None:
     """A cookie that scripts cannot read and other sites cannot send; over TLS, never without it."""
-    response.set_cookie(
-        name, value, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https"
-    )
+    response.set_cookie(name, value, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
 
 
 def drop_cookie(response: Response, name: str) -> None:

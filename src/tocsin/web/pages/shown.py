@@ -19,6 +19,7 @@ BYLINES = ("author", "authors", "creator")
 LINKS = ("link", "url", "href")
 BODIES = ("abstract", "summary", "description", "body", "text", "content")
 TITLE_CHARACTERS_MAX, VALUE_CHARACTERS_MAX, SNIPPETS_MAX, VALUES_MAX = 300, 2_000, 4, 60
+SHORT_CHARACTERS_MAX = 60  # values of one field that are shorter stand on one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,9 @@ def _fields(document: Document) -> list[tuple[str, str]]:
     found = [("id", document.id)]
     found += [(name, str(said)) for name, said in (("source", document.source), ("time", document.time)) if said]
     for field, values in document.fields.items():
-        found += [(field, str(value)) for value in values]
+        texts = [str(value) for value in values]
+        is_short = all(len(text) <= SHORT_CHARACTERS_MAX for text in texts)
+        found += [(field, " · ".join(texts))] if is_short else [(field, text) for text in texts]
     return [
         (field, text if len(text) <= VALUE_CHARACTERS_MAX else text[:VALUE_CHARACTERS_MAX] + " …")
         for field, text in found[:VALUES_MAX]

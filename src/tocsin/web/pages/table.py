@@ -63,5 +63,3 @@ def _route(page: Page) -> Route:
     found = Route(page.path, endpoint, methods=[page.method], include_in_schema=False)
     found.methods = {page.method}  # HEAD is the guard's, for every route alike
     return found
-
-
