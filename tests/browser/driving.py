@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = ROOT / ".cache"
 AXE_VERSION = "4.14.0"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+WAIT_SECONDS = 20.0
 DESKTOP, PHONE = (1280, 860), (390, 844)
 
 
@@ -94,9 +95,7 @@ class Browser:
         """Waits until the words are there."""
         self.wait(lambda: words in self.text(selector), lambda: f"{words!r} is not in {self.text(selector)!r}")
 
-    def wait(
-        self, holds: Callable[[], Any], why: Callable[[], str] = lambda: "it is not there", seconds: float = 20
-    ) -> Any:
+    def wait(self, holds: Callable[[], Any], why: Callable[[], str] = lambda: "it is not there") -> Any:
         start = time.monotonic()
         while True:
             try:
@@ -104,7 +103,7 @@ class Browser:
                     return found
             except StaleElementReferenceException:
                 pass
-            assert time.monotonic() - start < seconds, why()
+            assert time.monotonic() - start < WAIT_SECONDS, why()
             time.sleep(0.05)
 
     # --- what a tester looks at ---
@@ -125,9 +124,8 @@ class Browser:
     def violations(self, axe: str) -> list[str]:
         """Serious problems of accessibility that axe-core finds on this page."""
         self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})  # not bound by the page's policy
-        found = self.driver.execute_async_script(
-            "const done = arguments[0]; axe.run(document).then(r => done(r.violations), e => done([{impact: 'serious', id: String(e), nodes: []}]))"
-        )
+        run = "const done = arguments[0]; axe.run(document).then(found => done(found.violations))"
+        found = self.driver.execute_async_script(run)
         return [
             f"{one['id']}: {node.get('html', '')[:160]} {node.get('failureSummary', '')[:300]}"
             for one in found

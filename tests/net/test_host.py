@@ -102,7 +102,7 @@ def test_a_killed_node_comes_back_with_what_it_had(tmp_path):
         async with hosts(tmp_path, 3) as ring:
             for number in range(10):
                 await ring[0].put(number)
-            await until(lambda: (tmp_path / "h0" / "contacts").exists())
+            await until((tmp_path / "h0" / "contacts").exists)
             before = await ring[0].ask("status")
             await ring[0].kill()
             ring[0].start()  # the founder: it must find the others' ring, not found another
@@ -167,11 +167,12 @@ def test_a_clock_that_jumps_makes_its_node_leave_and_no_other(tmp_path):
 def test_what_is_asked_wrongly_is_said(tmp_path):
     async def check() -> None:
         async with hosts(tmp_path, 1) as (one,):
-            for request in [
+            wrong: list[dict[str, Any]] = [
                 {"do": "dance"}, {}, {"do": "lookup"}, {"do": "lookup", "key": -1}, {"do": "lookup", "key": 1 << 64},
                 {"do": "put", "key": 1, "kind": 1 << 16, "name": "", "version": 1, "value": ""},
                 {"do": "put", "key": 1, "kind": 7, "name": "", "version": "1", "value": ""}, {"do": ["status"]},
-            ]:  # fmt: skip
+            ]  # fmt: skip
+            for request in wrong:
                 answer = await asyncio.to_thread(control.ask, one.settings.folder, request)
                 assert answer["error"].startswith("not understood"), request
             assert (await one.ask("status"))["state"] == "in the ring"

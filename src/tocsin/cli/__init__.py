@@ -19,6 +19,7 @@ from tocsin.cli import (
     lab,
     match,
     notifications,
+    preview,
     publish,
     restore,
     search,
@@ -32,7 +33,7 @@ from tocsin.errors import InputError, QueryError, SettingError, TocsinError
 
 COMMANDS = (
     *(match, search, explain, view),
-    *(up, subscribe, publish, notifications, account, audit, backup, restore),
+    *(up, subscribe, publish, preview, notifications, account, audit, backup, restore),
     *(lab, tour),
 )
 

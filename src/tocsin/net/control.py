@@ -38,7 +38,7 @@ async def listen(folder: Path, verbs: dict[str, Verb]) -> asyncio.Server:
             while line := await reader.readline():
                 writer.write(json.dumps(await _answer(line, verbs)).encode() + b"\n")
                 await writer.drain()
-        except (OSError, ValueError):  # it went away, or its line is too long
+        except (OSError, ValueError, asyncio.CancelledError):  # it went away, its line is too long, or the node ends
             pass
         finally:
             writer.close()

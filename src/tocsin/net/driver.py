@@ -161,17 +161,20 @@ class Driver:
         if place is None:
             raise EnvelopeError(Refusal.MISDIRECTED)
         self.received += 1
-        self._do(place, lambda: place.process.handle(message, self._clock()))
+        self._guard(place, lambda: place.process.handle(message, self._clock()))
 
-    def _do(self, place: _Place, call: Callable[[], list[Effect]]) -> None:
-        """Lets a node act, and does what it asks for; a node that fails on one message lives on for the others."""
-        changes = self.disk.changes if self.disk is not None else 0
+    def _guard(self, place: _Place, call: Callable[[], list[Effect]]) -> None:
+        """A node that fails on one message lives on for the others; the failure is counted and told."""
         try:
-            effects = call()
+            self._do(place, call)
         except Exception as error:
             self._count("failed")
             self._on_error(place.address, error)
-            return
+
+    def _do(self, place: _Place, call: Callable[[], list[Effect]]) -> None:
+        """Lets a node act, and does what it asks for."""
+        changes = self.disk.changes if self.disk is not None else 0
+        effects = call()
         if self._is_disk_lost and self.disk is not None and self.disk.changes != changes:
             # It cannot be kept, so it must not be acknowledged.
             effects = [effect for effect in effects if not isinstance(effect, Send)]
@@ -223,7 +226,7 @@ class Driver:
     def _wake_at(self, place: _Place, effect: Wake) -> None:
         def ring() -> None:
             self._timers.discard(timer)
-            self._do(place, lambda: place.process.wake(effect.token, self._clock()))
+            self._guard(place, lambda: place.process.wake(effect.token, self._clock()))
 
         timer = asyncio.get_running_loop().call_later(max(0.0, effect.at - self._clock()), ring)
         self._timers.add(timer)

@@ -282,12 +282,14 @@ class Host:
         return await answer
 
     async def _lookup(self, request: dict[str, Any]) -> dict[str, Any]:
+        key = _key(request)
+
         def call(member: Member, now: Seconds, then: Callable[[Any], None]) -> list[Effect]:
             def found(owner: Peer | None, hops: int, now: Seconds) -> list[Effect]:
                 then((owner, hops))
                 return []
 
-            return member.chord.lookup(_key(request), now, found)
+            return member.chord.lookup(key, now, found)
 
         owner, hops = await self._asked(call)
         return {"owner": owner and owner.address, "hops": hops}
@@ -305,8 +307,10 @@ class Host:
         return {"safe": await self._asked(call) is not None}
 
     async def _get(self, request: dict[str, Any]) -> dict[str, Any]:
+        key = _key(request)
+
         def call(member: Member, now: Seconds, then: Callable[[Any], None]) -> list[Effect]:
-            return member.items.get(_key(request), now, _then(then))
+            return member.items.get(key, now, _then(then))
 
         items = await self._asked(call)
         if items is None:

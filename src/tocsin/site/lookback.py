@@ -53,14 +53,12 @@ def look_back(
     analysis: Analysis,
     query: Query | None,
     path: Path | None,
-    period: tuple[float | None, float | None] = (None, None),
     documents_max: int = DOCUMENTS_MAX,
 ) -> Past:
-    """Matches the newest stored documents of the period with one query."""
+    """Matches the newest stored documents with one query."""
     last = documents.last_position(store)
     first = max(0, last - documents_max)
-    since, until = period
-    stored = [one for chunk in documents.read(store, first, last, since=since, until=until) for one in chunk]
+    stored = [one for chunk in documents.read(store, first, last) for one in chunk]
     contents = [one.document() for one in stored]
     places = {id(document): one for one, document in zip(stored, contents, strict=True)}
     subscription = Subscription("past", query, "", path)

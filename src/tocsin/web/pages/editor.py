@@ -128,9 +128,8 @@ def _asked(view: View, values: dict[str, str]) -> tuple[Asked, Any, Any]:
     namespaces = None
     if values["id"] and values["xpath"].strip():
         namespaces = life.get(view.site, view.owner, values["id"]).asked.namespaces
-    asked = reader.asked(
-        values["query"].strip() and values["query"] or None, values["xpath"].strip() or None, namespaces
-    )
+    text = values["query"] if values["query"].strip() else None
+    asked = reader.asked(text, values["xpath"].strip() or None, namespaces)
     return (asked, *reader.parsed(asked))
 
 

@@ -11,9 +11,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from tocsin.store import Store, documents, glance
+from tocsin.store import Store, documents, glance, inbox
 
 HOUR, DAY = 3_600.0, 86_400.0
 SETTLED_SECONDS = 120.0  # after which nothing more is written under an earlier time
@@ -48,7 +49,7 @@ class Tally:
         edges, now = self._edges(step, number)
         places = [self._at("in", edge, now, documents.accepted_by) for edge in edges]
         places.append(documents.last_position(self._store))
-        counts = tuple(max(0, after - before) for before, after in zip(places, places[1:], strict=False))
+        counts = tuple(max(0, after - before) for before, after in pairwise(places))
         return Series(edges[0], step, counts)
 
     def matched(self, account: str, step: float, number: int) -> Series:
@@ -67,7 +68,7 @@ class Tally:
         cursors = self._cursors(edges, now)
 
         def count(missing: Sequence[int]) -> dict[Hashable, list[int]]:
-            return dict(glance.between_each(self._store, missing, numbers))
+            return {one: counts for one, counts in glance.between_each(self._store, missing, numbers).items()}
 
         found = self._counted(list(numbers), edges, cursors, now, count)
         return {one: Series(edges[0], step, found[one]) for one in numbers}
@@ -80,7 +81,7 @@ class Tally:
 
     def _cursors(self, edges: Sequence[float], now: float) -> list[int]:
         found = [self._at("made", edge, now, glance.made_by) for edge in edges]
-        return [*found, max(found[-1], glance.made_by(self._store, now + DAY))]
+        return [*found, max(found[-1], inbox.last(self._store))]
 
     def _counted(
         self,

@@ -1,4 +1,4 @@
-"""What did not go through: webhooks that did not take an alert, and for the administrator what arrived and was refused."""
+"""What did not go through: alerts that a webhook did not take; for the administrator, what arrived and was refused."""
 
 from __future__ import annotations
 
