@@ -20,6 +20,7 @@ from tocsin.views.broker.messages import Increment, Letter
 from tocsin.views.broker.placement import Placement
 from tocsin.views.compile import compile_views
 from tocsin.views.knowledge import Knowledge
+from tocsin.views.value import now_of
 
 SQL = """
 CREATE RELATION quotes (tick BIGINT, issue TEXT, price DOUBLE, volume BIGINT);
@@ -62,7 +63,7 @@ def run(issues: int, quotes_per_second: float, away_seconds: float, seed: int = 
     hourly, every = nodes.index(plan.views["hourly"]), nodes.index(plan.views["every"])
     homes = {at: "broker" if node.inputs else "publisher" for at, node in enumerate(nodes)}
     for at, node in enumerate(nodes):
-        if at == every or node in nodes[every].inputs and node.inputs:
+        if at == every or (node in nodes[every].inputs and node.inputs):
             homes[at] = "log"  # guaranteed delivery: select at the subscriber's own broker
     homes[hourly] = "broker"
     placement = Placement(homes, {"hourly": ("state",), "every": ("log",)}, ordered=frozenset({"every"}))
@@ -87,8 +88,6 @@ def run(issues: int, quotes_per_second: float, away_seconds: float, seed: int = 
     rows = {name: count.rows[name] - rows_before.get(name, 0) for name in ("state", "log")}
     found = world.broker("state").views["hourly"].rows
     wanted = {key: row.cells[2:] for key, row in world.recomputed().rows("hourly").items()}
-    from tocsin.views.value import now_of
-
     same = {key: tuple(map(now_of, row.cells[2:])) for key, row in found.items()} == wanted
     return {
         "issues": issues, "quotes_per_second_each": quotes_per_second, "away_seconds": away_seconds,
@@ -103,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=["small", "full"], default="small")
     small = parser.parse_args().size == "small"
-    result = run(40, 1.0, 120.0) if small else run(40, 10.0, 1800.0)
+    result = run(40, 1.0, 60.0) if small else run(40, 10.0, 1800.0)
     result["holds"] = result["times_fewer_messages"] >= 100 and result["same_as_recomputed"]
     print(json.dumps(result))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
@@ -101,7 +101,7 @@ class Browser:
             try:
                 if found := holds():
                     return found
-            except StaleElementReferenceException:
+            except (NoSuchElementException, StaleElementReferenceException):  # a page is being left
                 pass
             assert time.monotonic() - start < WAIT_SECONDS, why()
             time.sleep(0.05)

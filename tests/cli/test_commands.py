@@ -169,6 +169,41 @@ def test_explain_adds_evidence(write, run) -> None:
     assert (atom["field"], atom["positions"], atom["between"]) == ("title", [0, 3], [2])
 
 
+def test_explain_tells_which_documents_put_the_values_into_the_sets(write, run) -> None:
+    """Two levels: papers that cite a paper by a co-author of Bob's."""
+    documents = write(
+        "docs.jsonl",
+        {"id": "old", "author": "Carol"},
+        {"id": "survey", "refs": ["other", "old"]},
+        {"id": "joint", "author": ["Bob", "Carol"], "title": "networks"},
+    )
+    subscriptions = write(
+        "subs.jsonl",
+        {"id": "citing", "query": "refs:IN:id(author:IN:(networks AND author:Bob))"},
+        {"id": "plain", "query": "networks"},
+    )
+    _, lines, _ = run("match", "-s", subscriptions, "-d", documents, "--explain")
+    assert pairs(lines) == [("citing", "survey"), ("plain", "joint")]
+    because = [{"field": "author", "value": "carol", "document": "joint"}]
+    assert lines[0]["evidence"]["nested"] == [{"field": "refs", "value": "old", "document": "old", "because": because}]
+    assert "nested" not in lines[1]["evidence"]
+
+
+def test_a_value_whose_document_was_replaced_comes_from_another(write, run) -> None:
+    """What put the value into the set at the time of the match is told, not what did so first."""
+    documents = write(
+        "docs.jsonl",
+        {"id": "first", "author": ["Bob", "Carol"], "title": "networks"},
+        {"id": "second", "author": ["Bob", "Carol"], "title": "networks"},
+        {"id": "first", "version": 2, "author": "Dan"},
+        {"id": "late", "author": "Carol"},
+    )
+    subscriptions = write("subs.jsonl", {"id": "s", "query": "author:IN:(networks AND author:Bob) AND NOT author:Bob"})
+    _, lines, _ = run("match", "-s", subscriptions, "-d", documents, "--explain")
+    assert pairs(lines) == [("s", "late")]
+    assert lines[0]["evidence"]["nested"] == [{"field": "author", "value": "carol", "document": "second"}]
+
+
 def test_analysis_per_field(write, run) -> None:
     documents = write("docs.jsonl", {"id": "a", "title": "Running networks", "note": "network"})
     subscriptions = write("subs.jsonl", {"id": "s", "query": "title:network"}, {"id": "t", "query": "title:run"})
@@ -287,6 +322,41 @@ def test_explain_registers_on_the_rarest_word_of_the_documents(write, run) -> No
     documents = write("docs.jsonl", *({"id": f"{n}", "t": "common" + (" rare" if n == 3 else "")} for n in range(9)))
     _, (about, *_), _ = run("explain", "--json", "-d", documents, "common AND rare")
     assert about["registered"] == ["rare"]
+
+
+def test_explain_tells_the_queries_inside_a_nested_one_and_what_they_cost(write, run) -> None:
+    query = "refs:IN:id(author:IN:(networks AND author:Bob))"
+    _, (about,), _ = run("explain", "--json", query)
+    (citing,) = about["nested"]
+    (authors,) = citing["nested"]
+    assert (citing["field"], citing["source"]) == ("refs", "id")
+    assert (authors["field"], authors["source"], authors["query"]) == ("author", "author", "networks AND author:Bob")
+    assert authors["registered"] == ["networks"]
+    assert about["cost"] > citing["cost"] > authors["cost"] == 2
+    assert "values" not in citing  # nobody was asked
+    documents = write(
+        "docs.jsonl",
+        {"id": "old", "author": "Carol"},
+        {"id": "survey", "refs": ["other", "old"]},
+        {"id": "joint", "author": ["Bob", "Carol", "Dan"], "title": "networks"},
+        {"id": "another", "author": "Bob"},
+    )
+    _, (about, old, survey, *_), _ = run("explain", "--json", "-d", documents, query)
+    (citing,) = about["nested"]
+    assert (citing["values"], citing["nested"][0]["values"]) == (3, 3)  # old, joint, another; Bob, Carol, Dan
+    assert citing["nested"][0]["registered"] == ["networks"]  # in one document; Bob is in two
+    assert (old["matches"], survey["matches"]) == (False, True)
+    because = [{"field": "author", "value": "carol", "document": "joint"}]
+    assert survey["nested"] == [{"field": "refs", "value": "old", "document": "old", "because": because}]
+
+
+def test_explain_as_text_shows_what_is_nested(write, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = write("docs.jsonl", {"id": "old", "author": "Carol"}, *DOCUMENTS)
+    assert main(["explain", "-d", documents, "author:IN:(networks AND author:Bob)"]) == 0
+    text = capsys.readouterr().out
+    assert "nested      author is one of the values of author (2 values) where" in text
+    assert "  query       networks AND author:Bob" in text
+    assert "  nested          author carol is in the set by d2" in text
 
 
 def test_explain_as_text_is_for_people(write, capsys: pytest.CaptureFixture[str]) -> None:

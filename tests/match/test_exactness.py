@@ -16,6 +16,7 @@ from tocsin.match.brute import Brute
 from tocsin.match.engine import Engine
 from tocsin.match.index import IndexEngine
 from tocsin.query import Query, parse_subscription
+from tocsin.query.score import similarity
 from tocsin.sim.workload import random_documents, random_query
 from tocsin.text import words
 
@@ -69,6 +70,7 @@ def generated_queries(documents: list[Document], count: int, seed: int) -> list[
     """Words, phrases, distances, prefixes and negations drawn from the documents themselves."""
     rng = np.random.default_rng(seed)
     forms = ["{a} {b}", '"{p} {q}"', "{p} NEAR/4 {r}", "title:{a} AND NOT {b}", "{a} OR {b} {c}", "{a}* {b}"]
+    forms += ['abstract ~ "{a} {b} {c} {p} {q} {r}" >= 0.2', '{a} AND NOT abstract ~ "{p} {q} {r}" >= 0.1']
     queries = []
     for number in range(count):
         document = documents[int(rng.integers(len(documents)))]
@@ -105,6 +107,25 @@ CORPORA = [
 def test_a_sample_of_real_papers_equals_brute(data_dir: Path, name: str, fields: tuple[str, ...]) -> None:
     documents = list(papers(data_dir / "scholarly" / name, fields, 60))
     assert compare(documents, keyword_queries(data_dir, 60) + generated_queries(documents, 120, 3)) > 100
+
+
+@pytest.mark.parametrize(("name", "fields"), CORPORA, ids=["acl", "elife"])
+def test_thresholds_are_decided_exactly_on_real_papers(data_dir: Path, name: str, fields: tuple[str, ...]) -> None:
+    """Titles are compared with abstracts, with thresholds that are some paper's cosine, and a digit above and below."""
+    documents = list(papers(data_dir / "scholarly" / name, fields, 60))
+    analysis = Analysis({"abstract": "english"})
+    statistics = Statistics.of(documents, analysis)
+    rng = np.random.default_rng(5)
+    queries, reached = [], 0
+    for document in documents:
+        title = str(document.fields["title"][0]).replace("\\", " ").replace('"', " ")
+        for other in (document, documents[int(rng.integers(len(documents)))]):
+            score = similarity("abstract", title, other, analysis, statistics)
+            reached += score > 0
+            for threshold in {score, min(1.0, score + 1e-12), max(0.0, score - 1e-12)}:
+                queries.append(f'abstract ~ "{title}" >= {threshold:.12f}')
+    assert reached > 60
+    assert compare(documents, queries) > len(queries) / 2
 
 
 @pytest.mark.slow

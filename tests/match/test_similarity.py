@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -11,11 +12,17 @@ from hypothesis import strategies as st
 
 from tocsin import Analysis, Document, Statistics
 from tocsin.errors import QueryError, SettingError
+from tocsin.intake import document_to_json
 from tocsin.match import similarity, similarity_reference
+from tocsin.match.index import IndexEngine, QueryIndex
+from tocsin.match.lines import Lines
+from tocsin.match.matcher import Matcher
+from tocsin.match.registry import Registry
 from tocsin.match.similarity import SimilarityIndex, factors_of, rocchio, weighed
 from tocsin.match.similarity_kernels import tails
-from tocsin.query import Knowledge, holds, parse_subscription
-from tocsin.query.ast import Similar
+from tocsin.model import Subscription
+from tocsin.query import Knowledge, Query, holds, parse, parse_subscription, show
+from tocsin.query.ast import And, Not, Or, Similar, atoms
 from tocsin.query.score import Vector, cosine, word_counts
 
 MIXED = Analysis({"abstract": "english"})
@@ -148,6 +155,132 @@ def test_a_moved_text_is_weighed_as_a_text_is():
     statistics = Statistics(10, {"peer": 3, "grid": 1})
     counts = {"grid": 2, "peer": 3}
     assert weighed(factors_of("peer grid peer grid peer", "standard"), statistics) == Vector.of(counts, statistics)
+
+
+# --- among other queries ---------------------------------------------------------------------------------------------
+
+
+def similar_query(rng: np.random.Generator, collection: list[Document]) -> Query:
+    """`~` alone, beside words, under NOT and OR; some texts are near a document, some are asked for again and again."""
+
+    def atom() -> Similar:
+        near = " ".join(rng.permutation(str(collection[int(rng.integers(9))].fields["title"][0]).split())[:5])
+        text = str(rng.choice([near, *texts_of(rng, 1, 12, 300), "w1 w2 w9"]))
+        return Similar(str(rng.choice(["abstract", "title"])), text, float(rng.choice(THRESHOLDS)))
+
+    word = parse(f"w{rng.integers(1, 12)}")
+    forms: list[Query] = [
+        atom(),
+        And((word, atom())),
+        Or((word, atom())),
+        Not(atom()),
+        And((word, Not(atom()))),
+        And((Or((atom(), word)), Or((atom(), atom())))),
+    ]
+    return forms[int(rng.integers(len(forms)))]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_registry_of_similar_texts_equals_the_oracle(seed, tmp_path, monkeypatch):
+    """Queries come, go, are edited, saved and opened, and statistics change; documents come as objects and as lines."""
+    monkeypatch.setattr(similarity, "CHANGES_MIN", 8)
+    rng = np.random.default_rng([seed, 6])
+    analysis = MIXED if seed % 2 else Analysis()
+    collection = documents_of(rng, 70)
+    lines = Lines.of([document_to_json(document).encode() for document in collection])
+    registry, truth = Registry(analysis), dict[str, Query]()
+    statistics = Statistics.of(collection, analysis)
+    found = 0
+    for step in range(6):
+        for _ in range(12):
+            id, query = f"s{rng.integers(25)}", similar_query(rng, collection)
+            registry.add(id, show(query))
+            truth[id] = query
+        for id in [id for id in truth if rng.random() < 0.15]:
+            registry.remove(id)
+            del truth[id]
+        if step % 3 == 1:
+            registry.save(tmp_path)
+            registry = Registry.open(tmp_path, verify=True)
+            if seed % 3 == 0:  # saved again before anything was read
+                registry.save(tmp_path)
+                registry = Registry.open(tmp_path)
+        if step % 3 == 2:
+            statistics = Statistics.of(collection[: 10 * step], analysis)
+        knowledge = Knowledge(analysis, statistics)
+        expected = {
+            (place, id)
+            for place, document in enumerate(collection)
+            for id, query in truth.items()
+            if holds(query, document, knowledge)
+        }
+        assert set(registry.match(collection, knowledge).matches) == expected
+        told = registry.match_lines(lines, knowledge)
+        assert set(zip(told.places.tolist(), registry.names(told.owners).to_pylist(), strict=True)) == expected
+        found += len(expected)
+    assert found > 500
+    asked = {atom for query in truth.values() for atom in atoms(query) if isinstance(atom, Similar)}
+    assert len(registry.index.interner.similar) == len(asked)  # what nobody asks for is compared no more
+
+
+def test_similar_texts_are_looked_at_by_no_query_of_its_own():
+    """`~` is a key: what it costs a query is to wait for it."""
+    documents = [Document(f"{n}", {"abstract": (f"peer w{n}",)}) for n in range(20)]
+    index = QueryIndex(Analysis())
+    for number in range(20):
+        index.add(parse(f'abstract ~ "w{number} peer" >= 0.9 AND peer'))
+    owners, places = index.match(documents, Knowledge(statistics=Statistics.of(documents, Analysis())))
+    assert (owners.tolist(), places.tolist()) == (list(range(20)), list(range(20)))
+    assert (index.counts.candidates, index.counts.checks) == (0, 0)
+
+
+@pytest.mark.row("S18")
+def test_a_continuous_result_has_its_score_and_obeys_a_threshold_that_changes_live():
+    """SmartSeer §VI-C: keywords and a threshold; the subscription is edited, and the next document obeys."""
+    rng = np.random.default_rng(8)
+    documents = [Document(f"{n}", {"abstract": (text,)}) for n, text in enumerate(texts_of(rng, 60, 12, 30))]
+    statistics = Statistics.of(documents, Analysis())
+    knowledge = Knowledge(Analysis(), statistics)
+    counts = Counter(word for document in documents for word in set(str(document.fields["abstract"][0]).split()))
+
+    def cosine_with(asked: list[str], document: Document) -> float:
+        """By hand, with numpy: SmartSeer §II."""
+        vocabulary = sorted(counts | Counter(asked))
+        rarity = np.array([np.log(1 + len(documents) / max(1, counts[word])) for word in vocabulary])
+        bags = Counter(asked), Counter(str(document.fields["abstract"][0]).split())
+        one, two = (rarity * [1 + np.log(bag[word]) if bag[word] else 0.0 for word in vocabulary] for bag in bags)
+        return float(one @ two / (np.linalg.norm(one) * np.linalg.norm(two)))
+
+    registry, outcomes = Registry(), Counter[bool]()
+    for document in documents:
+        exact = round(cosine_with(["w1", "w2", "w5"], document), 12)
+        for threshold in (min(1, exact + 1e-6), 0.9, exact / 2, 0.3, max(0, exact - 1e-6)):
+            registry.add("mine", f'w1 AND abstract ~ "w1 w2 w5" >= {threshold:.12f}')
+            expected = "w1" in str(document.fields["abstract"][0]).split() and exact >= round(threshold, 12)
+            assert bool(registry.match([document], knowledge).matches) == expected
+            outcomes[expected] += 1
+    assert min(outcomes[True], outcomes[False]) > 50
+    mine = Subscription("mine", parse('w1 AND abstract ~ "w1 w2 w5" >= 0.3'), "")
+    hits = list(Matcher([mine], IndexEngine(Analysis()), Analysis(), statistics).match(documents))
+    assert len(hits) > 5
+    for hit in hits:
+        assert hit.score == pytest.approx(cosine_with(["w1"], hit.document), abs=1e-9)
+
+
+def test_a_threshold_outside_zero_to_one_is_refused_by_the_index_and_leaves_it_as_it_was():
+    index = QueryIndex(Analysis())
+    with pytest.raises(SettingError, match="between 0 and 1"):
+        index.add(Similar("abstract", "peer", 1.5))
+    assert (index.next_owner, len(index.interner.similar)) == (0, 0)
+
+
+def test_a_field_cannot_pass_for_a_similar_text():
+    """A key of `~` has no name that a document could have."""
+    index = QueryIndex(Analysis())
+    index.add(parse('abstract ~ "peer" >= 0.5'))
+    number = index.interner.similar.number(Similar("abstract", "peer", 0.5))
+    document = Document("d", {f"~{number}": ("x",), 'abstract ~ "peer" >= 0.5': ("x",)})
+    assert index.match([document], Knowledge())[0].size == 0
 
 
 # --- feedback --------------------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from tocsin import Analysis, Knowledge, Statistics, holds
+from tocsin.match import verify
 from tocsin.match.requirement import Requirement, exact_keys, requirements
 from tocsin.match.verify import Batch, Planner
 from tocsin.model import Document
 from tocsin.query import parse
+from tocsin.query.ast import Equals
 from tocsin.query.normal import NUMBERS, Key, number_word
 from tocsin.sim.workload import random_documents, random_query
 from tocsin.text import texts, values_of
@@ -69,6 +71,31 @@ def test_plans_and_requirements_agree_with_the_oracle(seed: int, analysis: Analy
             met = [one for one in required if one.keys <= keys]
             assert met or not true, "every match meets a requirement"
             assert true or not any(one.exact for one in met), "an exact requirement is all that is asked"
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=["standard", "mixed"])
+def test_equality_is_decided_without_the_oracle(analysis: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values of a field are read once per document, however many equalities ask for them."""
+    values = ["Straße", "the strasse", "", "!!!", "7", "the", "running dogs", "Running, dogs!", 7, 7.5, 0, -0.0, "7.0"]
+    documents = [Document(f"{at}", {"title": (one,)}) for at, one in enumerate(values)]
+    documents += [Document(f"two {at}", {"title": (one, values[at - 3])}) for at, one in enumerate(values)]
+    documents += [Document("none", {"note": ("Straße",)}), Document("7", {"author": ("Running Dogs", "B. Straße")})]
+    asked = [Equals("title", str(value), quoted) for value in values for quoted in (False, True)]
+    asked += [
+        Equals("id", "7"),
+        Equals("author", "running dogs"),
+        Equals("author", "straße"),
+        Equals("note", "strasse"),
+        Equals("absent", "strasse"),
+    ]
+    knowledge = Knowledge(analysis, Statistics())
+    truth = [[holds(atom, document, knowledge) for document in documents] for atom in asked]
+    assert {any(row) for row in truth} == {True, False}
+    monkeypatch.setattr(verify, "holds", None)
+    planner, batch = Planner(analysis, lambda atom: None), Batch(documents, knowledge, lambda key: 0)
+    everything = (1 << len(documents)) - 1
+    for atom, row in zip(asked, truth, strict=True):
+        assert planner.plan(atom)(batch, everything) == sum(1 << at for at, true in enumerate(row) if true), atom
 
 
 def test_a_product_of_disjunctions_does_not_multiply() -> None:

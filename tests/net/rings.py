@@ -17,6 +17,7 @@ from tocsin.overlay.key import is_between
 from tocsin.overlay.member import Member
 from tocsin.overlay.message import Address, Item, peer
 from tocsin.overlay.node import Effect, Wake
+from tocsin.overlay.placement.words import Words
 
 LOOPBACK = Endpoint("127.0.0.1", 0)
 FAST = paced(0.1)
@@ -31,7 +32,7 @@ async def until(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) ->
     """Waits for something that must become true."""
     async with asyncio.timeout(seconds):
         while not holds():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.002)
 
 
 @asynccontextmanager
@@ -105,8 +106,8 @@ class Asker:
 class Scripted:
     """A member without timers: its ticks come from a script, the same in both worlds."""
 
-    def __init__(self, member: Member) -> None:
-        self.member = member
+    def __init__(self, member: Member, words: Words) -> None:
+        self.member, self.words = member, words
 
     def start(self, now: float) -> list[Effect]:
         return self.still(self.member.start(now))

@@ -229,7 +229,7 @@ def test_strangers_are_few_and_brief(tmp_path):
             silent = [await asyncio.open_connection(*found[1]) for _ in range(6)]
             await until(lambda: victim.counts["crowded"] == 2)
             assert victim.connections == LIMITS.strangers_max
-            await until(lambda: victim.connections == 0, 5.0)  # none of them spoke in time
+            await until(lambda: victim.connections == 0)  # none of them spoke in time
             for _, writer in silent:
                 writer.transport.abort()
 
@@ -259,12 +259,15 @@ def test_what_is_too_fast_waits_at_its_senders(tmp_path):
     async def check() -> None:
         limits = NetLimits(peer_bytes_per_second_max=2_000)
         async with attacked(tmp_path, limits) as (victim, attacker):
+            loop = asyncio.get_running_loop()
+            start = loop.time()
             await attacker.introduce()
-            for _ in range(100):
+            for _ in range(1_000):
                 attacker.say(attacker.probe)
+            await until(lambda: victim.received > 1)
             await asyncio.sleep(0.3)
             size = len(attacker.seal(encode(attacker.probe)))
-            assert 0 < victim.received <= 2_000 * 1.5 / size + 1
+            assert victim.received <= 2_000 * (1 + loop.time() - start) / size + 1  # a second's worth came at once
             attacker.writer.transport.abort()
 
     asyncio.run(check())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from random import Random
 
+import pytest
+
 from tests.net.proxy import Proxy, free_port
-from tests.net.rings import FAST, Asker, drivers, is_right, true_owner, until
+from tests.net.rings import FAST, LOOPBACK, Asker, drivers, is_right, true_owner, until
 from tocsin.net.driver import Driver
 from tocsin.net.identity import Endpoint, name_and_endpoint, open_identity
 from tocsin.net.limits import NetLimits
@@ -97,6 +100,26 @@ def test_a_link_comes_back_after_a_break_and_after_a_restart(tmp_path):
     asyncio.run(check())
 
 
+def test_whoever_refuses_is_left_alone_for_longer_each_time(tmp_path):
+    """A node with another clock lets nobody in: it is not called ten times a second."""
+
+    async def check() -> None:
+        late = Driver(open_identity(tmp_path / "late"), wall_clock=lambda: time.time_ns() - 60 * 10**9)
+        async with drivers(tmp_path, 1, NetLimits(message_seconds_max=60.0)) as (one,):
+            address = await late.open(LOOPBACK)
+            one.is_joined = True  # one other clock does not make it leave
+            one.add(one.address, Listener())
+            for _ in range(30):
+                tell(one, address, 1)
+                await asyncio.sleep(0.05)
+            assert late.received == 0
+            assert 0 < late.counts["untimely"] <= one.counts["connects"] <= 10
+            assert not one.ended.done()
+        await late.close()
+
+    asyncio.run(check())
+
+
 def test_what_waits_is_bounded_in_number_and_time(tmp_path):
     async def check() -> None:
         limits = NetLimits(link_messages_max=10, message_seconds_max=0.2, backoff_seconds_max=0.1)
@@ -143,6 +166,7 @@ def test_the_link_that_was_not_used_for_longest_makes_room(tmp_path):
     asyncio.run(check())
 
 
+@pytest.mark.slow
 def test_a_ring_converges_through_a_network_that_breaks_delays_and_cuts(tmp_path):
     """In-process twin of tests/process/test_nodes.py: everything is right once the network is."""
 

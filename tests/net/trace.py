@@ -11,22 +11,30 @@ from random import Random
 from typing import Any
 
 from tests.net.rings import Scripted
+from tocsin.model import Document
 from tocsin.overlay import message as codec
 from tocsin.overlay.chord import ChordSettings
 from tocsin.overlay.member import Member
 from tocsin.overlay.message import Address, Item
 from tocsin.overlay.multicast import Method, MulticastSettings
 from tocsin.overlay.node import Effect
+from tocsin.overlay.placement.words import Words
+from tocsin.query.semantics import Knowledge
 from tocsin.sim.checks import Note
 from tocsin.sim.world import World, constant
 
 Step = list[Any]
+STEP_SECONDS = 0.37
+"""Between two steps. No number of steps lasts as long as any patience of a node, nor a message's flight longer: so it
+does not matter that a message takes a little time in the world, and none by a script's clock."""
 CHORD = ChordSettings(successors=4, fingers_per_tick=8)
+KNOWLEDGE = Knowledge()
+WORDS = [f"word{number}" for number in range(12)]
 CACHE = MulticastSettings(cache_entries_max=20, list_max=4)
 
 
 def script(seed: int, nodes: int, actions: int) -> list[Step]:
-    """Joins, each with ticks until its place is settled; then puts, gets, lookups, multicasts, ticks, and a leave."""
+    """Joins, each with ticks until its place is settled; then puts, gets, lookups, multicasts, queries, documents; a leave."""
     chance = Random(f"trace {seed}")
     steps: list[Step] = []
     for node in range(nodes):
@@ -39,14 +47,22 @@ def script(seed: int, nodes: int, actions: int) -> list[Step]:
         steps.append(chance.choice([
             ["put", who, key, number], ["get", who, key], ["lookup", who, key, False], ["lookup", who, key, True],
             ["cast", who, number, chance.sample(keys, 6), chance.choice(list(Method))], ["tick", who],
+            ["subscribe", who, f"s{number}", " ".join(chance.sample(WORDS, 2))],
+            ["publish", who, f"d{number}", " ".join(chance.sample(WORDS, 4))],
         ]))  # fmt: skip
     steps.append(["leave", chance.randrange(1, nodes)])
     return steps + [["tick", one] for _ in range(3) for one in range(nodes)]
 
 
+def time_of(step: int) -> float:
+    """When a step begins, by every node's clock."""
+    return step * STEP_SECONDS
+
+
 def member(addresses: list[Address], node: int) -> Scripted:
     """The node of an "add" step; the first founds the ring, the others ask it."""
-    return Scripted(Member(addresses[node], addresses[: min(node, 1)], chord=CHORD, multicast=CACHE))
+    one = Member(addresses[node], addresses[: min(node, 1)], chord=CHORD, multicast=CACHE)
+    return Scripted(one, Words(one, KNOWLEDGE))
 
 
 def act(process: Scripted, step: Step, now: float) -> list[Effect]:
@@ -63,6 +79,10 @@ def act(process: Scripted, step: Step, now: float) -> list[Effect]:
         effects = one.chord.lookup(rest[0], now, is_iterative=rest[1])
     elif what == "cast":
         effects = one.multicast.send(Note(rest[0]), rest[1], now, Method(rest[2]))
+    elif what == "subscribe":
+        effects = process.words.subscriber.subscribe(*rest, now)
+    elif what == "publish":
+        effects = process.words.publisher.publish(Document(rest[0], {"title": (rest[1],)}), now)
     else:
         effects = one.membership.leave(now)
     return process.still(effects)
@@ -77,7 +97,7 @@ def in_the_world(steps: list[Step], addresses: list[Address]) -> tuple[Counter[s
             world.add(addresses[node], lambda disk, life, node=node: member(addresses, node))  # type: ignore[misc]
         else:
             world.invoke(addresses[step[1]], lambda process, now, step=step: act(process, step, now))  # type: ignore[misc]
-        world.run(number + 1.0)
+        world.run(time_of(number + 1))
     assert world.lost == 0
     return *world.count(), Counter(delivered(address, effect) for _, address, effect in world.delivered)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tarfile
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from tests.site.source_server import HERE, Reply, item, rss, serving
 from tocsin.site.accounts import Account, Role
@@ -233,6 +235,11 @@ def real_feeds(data_dir: Path, most: int | None) -> dict[str, bytes]:
 def check_real_feeds(store: Store, feeds: dict[str, bytes]) -> None:
     """Compared by id only: many of these feeds hold the same text on purpose."""
     settings = replace(HERE, near_window_seconds=0.0)
+
+    @event.listens_for(store.engine, "connect")
+    def hurry(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute("PRAGMA synchronous=OFF")  # ten thousand transactions, none of which is to survive
+
     with serving(feeds) as served:
         for name in feeds:
             add(store, served.url(name), settings)
@@ -377,6 +384,20 @@ def test_redirects_are_followed_and_told_when_they_are_for_good(store):
     with serving(answer) as served:
         notes = [one_visit(store, add(store, served.url(f"moved{status}"))).note for status in (301, 302, 307, 308)]
     assert [note is not None for note in notes] == [True, False, False, True]
+
+
+def test_a_source_that_has_moved_knows_its_items(store):
+    with serving({"old": rss(item("a")), "new": rss(item("a"), item("b"))}) as served:
+        number = add(store, served.url("old"))
+        one_visit(store, number)
+        sources.change(store, HERE, ANN, number, {"address": served.url("new")})
+        found = one_visit(store, number).found
+        assert (found.new, found.repeated) == (1, 1)
+        for name in ("old", "new"):
+            with pytest.raises(Conflict):
+                add(store, served.url(name))
+    with pytest.raises(Invalid):
+        sources.change(store, HarvestSettings(), ANN, number, {"address": "http://127.0.0.1/feed"})
 
 
 def test_endless_redirects_end(store):

@@ -126,9 +126,8 @@ def test_a_gap_is_asked_for_at_once_and_again_until_it_is_filled():
     assert question.wanted == ((6, 9),)
     assert receiver.wake(0.2).wanted == ()  # type: ignore[union-attr]
     assert (6, 9) in receiver.wake(1.2).wanted  # type: ignore[union-attr]
-    (message, silence) = publisher.handle(question, "me")
-    assert (message.tick, silence.silent) == (lost.tick, ((6, 8),))
-    assert receiver.handle(silence, 1.3)[0] == []
+    (message,) = publisher.handle(question, "me")
+    assert (message.tick, message.silent) == (lost.tick, ((6, 8),))
     assert receiver.handle(message, 1.3)[0] == [(9, (9,)), (12, (12,))]
     assert receiver.handle(message, 1.4)[0] == [], "a repeat is ignored"
 

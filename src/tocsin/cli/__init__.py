@@ -16,6 +16,7 @@ from tocsin.cli import (
     audit,
     backup,
     explain,
+    harvest,
     lab,
     match,
     notifications,
@@ -23,6 +24,7 @@ from tocsin.cli import (
     publish,
     restore,
     search,
+    sources,
     subscribe,
     tour,
     up,
@@ -33,7 +35,7 @@ from tocsin.errors import InputError, QueryError, SettingError, TocsinError
 
 COMMANDS = (
     *(match, search, explain, view),
-    *(up, subscribe, publish, preview, notifications, account, audit, backup, restore),
+    *(up, subscribe, publish, preview, notifications, sources, harvest, account, audit, backup, restore),
     *(lab, tour),
 )
 

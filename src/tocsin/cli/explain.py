@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from tocsin.cli.collection import Collection, documents_argument
 from tocsin.cli.console import line, say
 from tocsin.cli.query import query_argument, query_of
 from tocsin.files import rereadable
-from tocsin.match.explain import Evidence, evidence, nearest
+from tocsin.match.explain import Evidence, Origins, evidence, nearest, outermost_nested
 from tocsin.model import Document
 from tocsin.query import Knowledge, Query, holds, parse, score, show
-from tocsin.query.ast import nested
+from tocsin.query.ast import In, nested
 from tocsin.query.normal import anchors, clauses, cost, is_supportable
 from tocsin.query.standing import nested_under_not
 from tocsin.text import Analysis
@@ -40,22 +40,23 @@ def run(given: argparse.Namespace) -> int:
     query = parse(text, analysis)
     tell = _tell_json if given.json else _tell_text
     if not given.documents:
-        tell(_about(query, analysis, {}))
+        tell(_about(query, Knowledge(analysis)))
         return 0
     with rereadable(given.documents, say) as inputs:
         collection = Collection(inputs, analysis)
-        tell(_about(query, analysis, collection.statistics.frequency))
         stored = list(collection.current()) if any(nested(query)) else None
         knowledge = Knowledge(analysis, collection.statistics, stored or ())
+        tell(_about(query, knowledge))
         wanted = set(given.document or ())
+        origins = Origins(knowledge)
         for document in stored if stored is not None else collection.current():
             if not wanted or document.id in wanted:
-                tell(_why(query, document, knowledge))
+                tell(_why(query, document, knowledge, origins))
     return collection.close()
 
 
-def _about(query: Query, analysis: Analysis, frequency: Mapping[str, int]) -> Evidence:
-    split = clauses(query)
+def _about(query: Query, knowledge: Knowledge) -> Evidence:
+    split, analysis, frequency = clauses(query), knowledge.analysis, knowledge.statistics.frequency
     waits = anchors(query, analysis, lambda key: frequency.get(key.word, 0))
     about: Evidence = {
         "query": show(query),
@@ -73,13 +74,24 @@ def _about(query: Query, analysis: Analysis, frequency: Mapping[str, int]) -> Ev
         about["note"] = "registered on the values of its nested query, as they become known"
     if nested_under_not(query):
         about["note"] = "a nested query under NOT: accepted as a one-time query, refused as a subscription"
+    if inner := outermost_nested(query):
+        about["nested"] = [_about_nested(atom, knowledge) for atom in inner]
     return about
 
 
-def _why(query: Query, document: Document, knowledge: Knowledge) -> Evidence:
+def _about_nested(atom: In, knowledge: Knowledge) -> Evidence:
+    """What is asked first, and how many values that gives if there are documents to ask."""
+    about: Evidence = {"field": atom.field, "source": atom.source}
+    if knowledge.documents:
+        about["values"] = len(knowledge.values(atom.query, atom.source))
+    return about | _about(atom.query, knowledge)
+
+
+def _why(query: Query, document: Document, knowledge: Knowledge, origins: Origins) -> Evidence:
     if holds(query, document, knowledge):
         weight = score(query, document, knowledge.analysis, knowledge.statistics)
-        return {"document": document.id, "matches": True, "score": weight, **_renamed(query, document, knowledge)}
+        why = {"document": document.id, "matches": True, "score": weight, **_renamed(query, document, knowledge)}
+        return why | ({"nested": origins.reasons(query, document)} if outermost_nested(query) else {})
     return {"document": document.id, "matches": False, **nearest(query, document, knowledge)}
 
 
@@ -108,6 +120,10 @@ def _query_lines(about: Evidence) -> Iterator[str]:
     yield f"cost        {about['cost']:,} checks per document at most"
     if "note" in about:
         yield f"note        {about['note']}"
+    for inner in about.get("nested", ()):
+        size = f" ({inner['values']:,} values)" if "values" in inner else ""
+        yield f"nested      {inner['field']} is one of the values of {inner['source']}{size} where"
+        yield from (f"  {text}" for text in _query_lines(inner))
 
 
 def _document_lines(about: Evidence) -> Iterator[str]:
@@ -124,6 +140,14 @@ def _document_lines(about: Evidence) -> Iterator[str]:
         yield f"  {atom['atom']:<15} {_place(atom)}"
     for word, part in about["score_parts"].items():
         yield f"  score           {part:.4f} by {word}"
+    for reason in about.get("nested", ()):
+        yield from _reason_lines(reason, "  nested          ")
+
+
+def _reason_lines(reason: Evidence, before: str) -> Iterator[str]:
+    yield f"{before}{reason['field']} {reason['value']} is in the set by {reason['document']}"
+    for inner in reason.get("because", ()):
+        yield from _reason_lines(inner, before + "  ")
 
 
 def _place(atom: dict[str, Any]) -> str:

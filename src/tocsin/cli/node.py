@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import signal
 from pathlib import Path
 
 from tocsin.cli.console import say
 from tocsin.errors import SettingError
 from tocsin.net import control
-from tocsin.net.host import Host, HostSettings, paced, read_contacts
+from tocsin.net.host import HostSettings, paced, read_contacts, run_host
 from tocsin.net.identity import endpoint
 from tocsin.net.limits import DEFAULT_LIMITS, NetLimits
 
@@ -86,16 +84,7 @@ def run(given: argparse.Namespace) -> int:
         founds=given.action == "run" and given.found, chord=paced(given.tick),
         limits=NetLimits(clock_seconds_max=given.clock_seconds_max, disk_bytes_max=given.disk_bytes_max),
     )  # fmt: skip
-    return asyncio.run(_run(settings))
-
-
-async def _run(settings: HostSettings) -> int:
-    host = Host(settings, say)
-    loop = asyncio.get_running_loop()
-    running = asyncio.ensure_future(host.run())
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, host.stop)
-    return await running
+    return run_host(settings, say)
 
 
 def _show(given: argparse.Namespace) -> int:

@@ -40,7 +40,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
     add.add_argument("--set", metavar="SET", help="of a repository: only the records of this set")
     add.add_argument("--from", metavar="DATE", dest="since", help="of a repository: only what changed since then")
     action("list", "print all sources and their health")
-    change = action("change", "change a source's name, tags or interval")
+    change = action("change", "change a source's name, tags, interval or address")
+    change.add_argument("--address", metavar="ADDRESS", help="where it has moved to")
     for one in (add, change):
         one.add_argument("--name", metavar="NAME", help="what documents say they come from (default: its host)")
         one.add_argument("--tag", metavar="TAG", action="append", help="a tag; may be repeated")
@@ -53,7 +54,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     bring = action("import", "add the feeds of an OPML file")
     bring.add_argument("file", metavar="FILE", help="the OPML file; - for standard input")
     action("export", "print the feeds as OPML")
-    for one in (add, bring):
+    for one in (add, change, bring):
         private_argument(one)
 
 
@@ -91,9 +92,9 @@ def run(given: argparse.Namespace) -> int:
             case "add":
                 _show(sources.add(store, settings, account, _body(given)), account)
             case "change":
-                body = _described(given)
+                body = _described(given) | ({"address": given.address} if given.address else {})
                 if not body:
-                    raise SettingError("nothing to change: give --name, --tag or --interval")
+                    raise SettingError("nothing to change: give --name, --tag, --interval or --address")
                 _show(sources.change(store, settings, account, given.number, body), account)
             case "pause" | "resume":
                 state = {"state": "paused" if given.action == "pause" else "active"}

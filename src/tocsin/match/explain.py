@@ -1,15 +1,18 @@
 """Why a document matched, or what it lacked.
 
-For a match: the clause that holds and, for each of its atoms, where. For a pair that does not match:
-the clause that comes nearest, with what fails in it.
+For a match: the clause that holds and, for each of its atoms, where; for a nested query also which documents put the
+values into its sets. For a pair that does not match: the clause that comes nearest, with what fails in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from tocsin.markup import read_markup
+from tocsin.match.nested import Reason
 from tocsin.model import Document, Subscription
 from tocsin.query.ast import And, Atom, Equals, Exists, In, Near, Not, Or, Prefix, Query, Range, Similar, Words, atoms
 from tocsin.query.normal import Clause, clauses, inward
@@ -22,13 +25,66 @@ from tocsin.text import Analysis, fold, value_key, values_of, words
 Evidence = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Traced(Knowledge):
+    """Knowledge that remembers for one subscription which documents put the values into its sets."""
+
+    reasons: Callable[[Document], Sequence[Reason]] = lambda document: ()
+
+
 def why(subscription: Subscription, document: Document, knowledge: Knowledge) -> Evidence:
-    """Why a subscription's words and path hold."""
+    """Why a subscription's words and path hold, and where the values of its sets come from."""
     found = {} if subscription.query is None else evidence(subscription.query, document, knowledge)
     if subscription.path is not None and document.xml is not None:
         selected = evidence_xpath(subscription.path, read_markup(document.xml))
         found["xpath"] = None if selected is None else {"path": selected[0], "text": selected[1]}
+    if isinstance(knowledge, Traced):
+        found["nested"] = [told(reason) for reason in knowledge.reasons(document)]
     return found
+
+
+def told(reason: Reason) -> Evidence:
+    """Which document put the value into the set, and through which others that one is there."""
+    found: Evidence = {"field": reason.field, "value": reason.value, "document": reason.document}
+    if reason.reasons:
+        found["because"] = [told(inner) for inner in reason.reasons]
+    return found
+
+
+def outermost_nested(query: Query) -> list[In]:
+    """The nested queries that are inside no other, each once."""
+    return list(dict.fromkeys(atom for atom in atoms(query) if isinstance(atom, In)))
+
+
+class Origins:
+    """Which document put each value into the set of a nested query: the first that has it."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+        self._first: dict[tuple[Query, str], dict[str | float, Document]] = {}
+
+    def reasons(self, query: Query, document: Document) -> list[Evidence]:
+        """For each nested part that holds, a value through which it does and where that comes from."""
+        found = []
+        for atom in outermost_nested(query):
+            first = self._of(atom)
+            values = [value for value in map(value_key, values_of(document, atom.field)) if value in first]
+            if values:
+                by = first[values[0]]
+                reason: Evidence = {"field": atom.field, "value": values[0], "document": by.id}
+                because = self.reasons(atom.query, by)
+                found.append(reason | ({"because": because} if because else {}))
+        return found
+
+    def _of(self, atom: In) -> dict[str | float, Document]:
+        asked = atom.query, atom.source
+        if asked not in self._first:
+            first = self._first[asked] = {}
+            for document in self._knowledge.documents:
+                values = [value_key(value) for value in values_of(document, atom.source)]
+                if any(value not in first for value in values) and holds(atom.query, document, self._knowledge):
+                    first.update((value, document) for value in values if value not in first)
+        return self._first[asked]
 
 
 def evidence(query: Query, document: Document, knowledge: Knowledge) -> Evidence:

@@ -1,10 +1,10 @@
 """The index over queries: millions of them against batches of documents, exactly as the oracle says.
 
 A query is registered as conjunctions of keys (`requirement`) under an *owner*, a number that is never used
-twice. Documents are turned into marks, 64 at a time: which keys occur in which of them (`lexicon`). The
-clauses whose keys all occur are found by kernels (`segments`); where keys are all that a query asks for,
-these are matches, otherwise candidates, which a plan checks (`verify`). Queries that can wait at no key are
-planned on every document (SmartSeer §VI-A).
+twice. Documents are turned into marks, 64 at a time: which keys occur in which of them (`lexicon`), and which texts
+they are similar to, for `~` is a key too (`similarity_keys`). The clauses whose keys all occur are found by kernels
+(`segments`); where keys are all that a query asks for, these are matches, otherwise candidates, which a plan checks
+(`verify`). Queries that can wait at no key are planned on every document (SmartSeer §VI-A).
 
 Clauses wait under their rarest key by the document frequencies seen so far (SmartSeer §III, S3); when these
 drift so far that matching does twice the work it did, the index is organised anew.
@@ -28,9 +28,10 @@ from tocsin.match.lines import Finding, Found, LateBatch, LateDocuments, Lines, 
 from tocsin.match.marking import Marker
 from tocsin.match.requirement import exact_keys, requirements
 from tocsin.match.segments import DOCUMENTS_MAX, Clauses, ClauseSet, Marks, Scratch, Segment, by_document, frozen, merge
+from tocsin.match.similarity_keys import standing_in
 from tocsin.match.verify import Batch, Plan, Planner
 from tocsin.model import Document
-from tocsin.query.ast import Atom, Query, atoms
+from tocsin.query.ast import Atom, Query, Similar, atoms
 from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge
 from tocsin.query.show import show
@@ -63,6 +64,8 @@ class QueryIndex:
         self.next_owner = 0
         self._checked: dict[int, Query | str] = {}
         self._everywhere: dict[int, None] = {}
+        self._similar: dict[int, tuple[int, ...]] = {}
+        """For owners whose query asks for `~`: the keys of these atoms, which nobody may need after them."""
         self._plans: dict[int, Plan] = {}
         self._planner = Planner(analysis, self._exact)
         self._frequency = np.zeros(1024, np.uint32)
@@ -80,9 +83,13 @@ class QueryIndex:
 
     def add(self, query: Query, text: str | None = None) -> int:
         """Registers a query and returns its owner; with its text, the tree need not be kept."""
+        asked = dict.fromkeys(atom for atom in atoms(query) if isinstance(atom, Similar))
+        similar = tuple(map(self.interner.similar.take, asked))
         owner = self.next_owner
         self.next_owner += 1
-        required = requirements(query, self.analysis)
+        if similar:
+            self._similar[owner] = similar
+        required = requirements(standing_in(query, self.interner.similar) if similar else query, self.analysis)
         if not all(one.exact for one in required):
             self._checked[owner] = query if text is None else text
             for atom in atoms(query):  # a plan may read these keys, so documents must be marked with them
@@ -113,6 +120,8 @@ class QueryIndex:
         self._checked.pop(owner, None)
         self._plans.pop(owner, None)
         self._everywhere.pop(owner, None)
+        for number in self._similar.pop(owner, ()):
+            self.interner.similar.release(number)
 
     def is_removed(self, owner: int) -> bool:
         """Was this owner removed?"""
@@ -163,6 +172,10 @@ class QueryIndex:
             "checked_ends": np.cumsum([len(text) for text in texts], dtype=np.int64),
             "checked_texts": np.frombuffer(b"".join(texts), np.uint8),
             "everywhere": np.fromiter(self._everywhere, np.uint32, len(self._everywhere)),
+            "similar_owners": np.repeat(
+                np.fromiter(self._similar, np.uint32, len(self._similar)), list(map(len, self._similar.values()))
+            ),
+            "similar_keys": np.array([key for keys in self._similar.values() for key in keys], np.uint32),
         }
 
     def segments(self) -> tuple[Segment, ...]:
@@ -192,6 +205,8 @@ class QueryIndex:
         owners = arrays["checked_owners"].tolist()
         self._checked = {owner: texts[start:end].decode() for owner, (start, end) in zip(owners, spans, strict=True)}
         self._everywhere = dict.fromkeys(arrays["everywhere"].tolist())
+        for owner, key in zip(arrays["similar_owners"].tolist(), arrays["similar_keys"].tolist(), strict=True):
+            self._similar[owner] = (*self._similar.get(owner, ()), key)
         return self
 
     @property
@@ -270,7 +285,7 @@ class QueryIndex:
                 here = line_of[start : start + DOCUMENTS_MAX]
                 documents = LateDocuments(scan, here.tolist(), limits)
                 self._begin(len(documents), snapshot)
-                self._marker.mark_lines(prepared, batch, documents, self._marks)
+                self._marker.mark_lines(prepared, batch, documents, self._marks, knowledge.statistics)
                 found, bounds = by_document(*self._match_marks(documents, knowledge, snapshot, LateBatch))
                 finding.add_matches(found, np.repeat(begin + here, np.diff(bounds[: here.size + 1])))
             begin += len(scan)
@@ -278,7 +293,7 @@ class QueryIndex:
 
     def _match_batch(self, documents: Sequence[Document], knowledge: Knowledge, snapshot: ClauseSet) -> tuple[U32, U64]:
         self._begin(len(documents), snapshot)
-        self._marker.mark(documents, self._marks)
+        self._marker.mark(documents, self._marks, knowledge.statistics)
         return self._match_marks(documents, knowledge, snapshot, Batch)
 
     def _begin(self, documents: int, snapshot: ClauseSet) -> None:
@@ -331,6 +346,8 @@ class QueryIndex:
 
     def _exact(self, atom: Atom) -> tuple[int, ...] | None:
         """The key numbers of an atom that asks for nothing but a key."""
+        if isinstance(atom, Similar):
+            return (self.interner.similar.number(atom),)
         keys = exact_keys(atom, self.analysis)
         return None if keys is None else self.interner.numbers(keys)
 

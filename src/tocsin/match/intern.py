@@ -1,7 +1,8 @@
 """Keys to numbers: which number each key of a query has, over all analyses.
 
 Words live in a lexicon for each analysis; numbers and the presence of fields, of which there are few, in a
-dictionary. All share one counter, so that one array of masks serves them all.
+dictionary; similarities (`~`) with the index that finds them. All share one counter, so that one array of masks
+serves them all.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import numpy.typing as npt
 
 from tocsin.match.lexicon import KeyCounter, Lexicon, Surfaces, WordTable, pack, split
 from tocsin.match.requirement import PREFIX, PRESENT
+from tocsin.match.similarity_keys import SimilarKeys, number_in_place
 from tocsin.query.normal import NUMBERS, Key
 from tocsin.text import ANALYSES, STANDARD, Analysis
 
 U32 = npt.NDArray[np.uint32]
 I64 = npt.NDArray[np.int64]
 SURFACES = "surfaces"
+SIMILAR = "similar"
 T = TypeVar("T")
 
 
@@ -37,6 +40,7 @@ class Interner:
         """Numbers, and fields that are present."""
         self.prefixes: dict[str, dict[str, int]] = {}
         """For each field ("": any), the prefixes that some query asks for."""
+        self.similar = SimilarKeys(analysis, self.counter)
 
     @property
     def keys_end(self) -> int:
@@ -50,6 +54,8 @@ class Interner:
     def _key(self, key: Key) -> int:
         if key.analysis == PREFIX:
             return self._number(self.prefixes.setdefault(key.field, {}), key.word)
+        if (similar := number_in_place(key)) is not None:
+            return similar
         if key.analysis in (NUMBERS, PRESENT):
             return self._number(self.special, key)
         lexicon = self.lexicons[key.analysis]
@@ -84,9 +90,10 @@ class Interner:
         return self.surfaces.nbytes + sum(lexicon.nbytes for lexicon in self.lexicons.values())
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The words of all analyses."""
+        """The words of all analyses, and the texts that are compared."""
         tables: dict[str, WordTable] = {**self.lexicons, SURFACES: self.surfaces}
-        return {f"{name}.{part}": array for name, table in tables.items() for part, array in table.arrays().items()}
+        found = {f"{name}.{part}": array for name, table in tables.items() for part, array in table.arrays().items()}
+        return {**found, SIMILAR: self.similar.array()}
 
     def about(self) -> dict[str, Any]:
         """What is no array."""
@@ -111,6 +118,7 @@ class Interner:
         surfaces = Surfaces.from_arrays(part(SURFACES))
         assert isinstance(surfaces, Surfaces)
         self.surfaces = surfaces
+        self.similar = SimilarKeys(self.analysis, self.counter, bytes(arrays[SIMILAR]))
         self.fields = dict(about["fields"])
         self.prefixes = {field: dict(prefixes) for field, prefixes in about["prefixes"].items()}
         self.special = {Key(field, name, word): number for field, name, word, number in about["special"]}

@@ -30,6 +30,7 @@ from tocsin.match.requirement import PRESENT
 from tocsin.match.segments import DOCUMENTS_MAX, Marks, frozen
 from tocsin.model import Document
 from tocsin.query.normal import NUMBERS, Key, number_word
+from tocsin.query.score import Statistics
 from tocsin.text import ANALYSES, ENGLISH, KEYWORD, STANDARD, UNSEEN_BY_BARE, fold, spaced, texts, values_of, words
 
 Numbers = npt.NDArray[np.intp]
@@ -121,19 +122,22 @@ class Marker:
             self._names, self._names_state = Names(self._interner), Names.state(self._interner)
         return self._names
 
-    def mark(self, documents: Sequence[Document], marks: Marks) -> None:
-        """Marks every key that the documents hold."""
+    def mark(self, documents: Sequence[Document], marks: Marks, statistics: Statistics) -> None:
+        """Marks every key that the documents hold, under these statistics."""
         values = {STANDARD: Values(), ENGLISH: Values(), KEYWORD: Values()}
         self._collect(enumerate(documents), values)
         self._mark_collected(values, marks)
         self._mark_special(enumerate(documents), marks)
         self._mark_prefixes(documents, marks)
+        self._mark_similar(documents, marks, statistics)
 
     def prepare(self, scan: Scan) -> Prepared:
         """All lines of a scan, ready to be marked."""
         return Prepared.of(scan, self.names())
 
-    def mark_lines(self, lines: Prepared, batch: int, documents: Sequence[Document], marks: Marks) -> None:
+    def mark_lines(
+        self, lines: Prepared, batch: int, documents: Sequence[Document], marks: Marks, statistics: Statistics
+    ) -> None:
         """Marks every key that the documents of a batch of lines hold; they are the documents given."""
         values = {STANDARD: Values(), ENGLISH: Values(), KEYWORD: Values()}
         for value in lines.late(batch):
@@ -148,6 +152,7 @@ class Marker:
         self._mark_special(odd, marks)
         self._mark_special_of_lines(lines, batch, marks)
         self._mark_prefixes(documents, marks)
+        self._mark_similar(documents, marks, statistics)
 
     def _collect(self, documents: Iterable[tuple[int, Document]], values: dict[str, Values]) -> None:
         """The string values of documents, given with their numbers."""
@@ -179,6 +184,11 @@ class Marker:
                 held = self._words(document, field or None)
                 for number in _starts(held, prefixes, lengths):
                     _mark_key(marks, number, doc)
+
+    def _mark_similar(self, documents: Sequence[Document], marks: Marks, statistics: Statistics) -> None:
+        for doc, numbers in enumerate(self._interner.similar.match(documents, statistics)):
+            for number in numbers:
+                _mark_key(marks, number, doc)
 
     def _values(self, found: Sequence[object], name: str, field: int, doc: int, values: dict[str, Values]) -> None:
         analysis = self._interner.analysis.of(name)

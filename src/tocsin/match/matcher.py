@@ -10,12 +10,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 
 from tocsin.markup import read_markup
 from tocsin.match.brute import PathBrute
 from tocsin.match.engine import Counts, Engine, PathEngine
+from tocsin.match.explain import Traced
 from tocsin.match.nested import NestedSubscriptions, Reason
 from tocsin.model import Document, Match, Subscription
 from tocsin.query.ast import Query, nested
@@ -82,14 +83,20 @@ class Matcher:
         return found
 
     def knowledge_of(self, subscription: Subscription) -> Knowledge:
-        """What this subscription's truth depends on now."""
-        has_sets = subscription.query is not None and any(nested(subscription.query))
-        return self._nested.knowledge if self._nested and has_sets else self._knowledge
+        """What this subscription's truth depends on now; of a nested one also where the values come from."""
+        if self._nested is None or subscription.query is None or not any(nested(subscription.query)):
+            return self._knowledge
+        known = self._nested.knowledge
+        reasons = partial(self._reasons, subscription)
+        return Traced(known.analysis, known.statistics, known.documents, known.sets, reasons)
 
     def reasons(self, hit: Hit) -> tuple[Reason, ...]:
         """Which documents put the values into the sets through which the last matches hold."""
-        number = bisect_left(self.subscriptions, hit.subscription.id, key=lambda subscription: subscription.id)
-        position = None if self._nested is None else self._nested.tables.current(hit.document.id)
+        return self._reasons(hit.subscription, hit.document)
+
+    def _reasons(self, subscription: Subscription, document: Document) -> tuple[Reason, ...]:
+        number = bisect_left(self.subscriptions, subscription.id, key=lambda subscription: subscription.id)
+        position = None if self._nested is None else self._nested.tables.current(document.id)
         if self._nested is None or position is None or number not in self._nested:
             return ()
         return self._nested.reasons(number, position)

@@ -42,7 +42,7 @@ from tocsin.text import STANDARD, Analysis
 U32 = npt.NDArray[np.uint32]
 I64 = npt.NDArray[np.int64]
 
-FORMAT = 2
+FORMAT = 3
 KEEP = 2  # versions that saving leaves on the disk
 WAITING_MAX = 4_096  # single additions that are registered together at the latest
 PLAIN_MAX = 1_000  # characters of a query that may take the quick way

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import log, sqrt
 
 import numpy as np
@@ -37,7 +38,7 @@ Factors = Mapping[str, float]
 def factors_of(text: str, analysis: str) -> dict[str, float]:
     """The words of a text, in order, with their tf."""
     counts = Counter(word for word in words(text, analysis) if word)
-    return {word: 1 + log(counts[word]) for word in sorted(counts)}
+    return {word: 1 + log(counts[word]) if counts[word] > 1 else 1.0 for word in sorted(counts)}
 
 
 def weighed(factors: Factors, statistics: Statistics) -> Vector:
@@ -194,6 +195,8 @@ class _Field:
     everywhere: dict[int, _Text] = field(default_factory=dict)
     """Texts whose threshold is so low that a document need share nothing with them."""
     statistics: Statistics | None = None
+    rarity: Floats = field(default_factory=lambda: np.empty(0, np.float64))
+    """Of the first words of the vocabulary, by these statistics."""
 
     def take(self, number: int) -> _Text:
         """The text of this number, which is none of ours any more."""
@@ -202,6 +205,8 @@ class _Field:
     def prepared(self, statistics: Statistics) -> list[_Segment]:
         """The segments, weighed by these statistics and with every change in them."""
         crowded = len(self.waiting) > max(CHANGES_MIN, len(self.texts) // CHANGES_SHARE)
+        if not _is_same(self.statistics, statistics):
+            self.rarity = self.rarity[:0]
         if not _is_same(self.statistics, statistics) or crowded:
             self.large = _Segment(list(self.texts.values()), self._rarity(statistics)) if self.texts else None
             self.small, self.statistics = None, statistics
@@ -215,7 +220,9 @@ class _Field:
         return [segment for segment in (self.large, self.small) if segment is not None]
 
     def _rarity(self, statistics: Statistics) -> Floats:
-        return np.array([statistics.weight(word, 1) for word in self.vocabulary], np.float64)
+        new = islice(self.vocabulary, self.rarity.size, None)
+        self.rarity = np.concatenate([self.rarity, [statistics.weight(word, 1) for word in new]])
+        return self.rarity
 
 
 class SimilarityIndex:
@@ -296,7 +303,11 @@ class SimilarityIndex:
         self, document: Document, name: str, texts: _Field, segments: Collection[_Segment], statistics: Statistics
     ) -> list[int]:
         vector = Vector.of(word_counts(document, self.analysis, name), statistics)
-        numbers = [text.number for text in texts.everywhere.values() if self._reaches(vector, text, statistics)]
+        numbers = [
+            text.number
+            for text in texts.everywhere.values()
+            if text.threshold <= 0 or self._reaches(vector, text, statistics)
+        ]
         if not vector.length:
             return numbers
         get = texts.vocabulary.get

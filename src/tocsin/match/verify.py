@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from tocsin.model import Document
-from tocsin.query.ast import And, Atom, Near, Not, Or, Query, Similar, Words
+from tocsin.query.ast import And, Atom, Equals, Near, Not, Or, Query, Similar, Words
 from tocsin.query.score import ROUNDING, Statistics, Vector, cosine, word_counts
-from tocsin.query.semantics import Knowledge, holds
-from tocsin.text import Analysis, has_words, texts, words
+from tocsin.query.semantics import Knowledge, holds, only_words
+from tocsin.text import Analysis, has_words, texts, values_of, words
 
 Plan = Callable[["Batch", int], int]
 """Of the documents in the mask, those in which a (part of a) query holds."""
@@ -52,6 +53,19 @@ class Reading:
                     else:
                         places.append(at)
             known.pop("", None)
+        return known
+
+    @cached_property
+    def _values(self) -> dict[str, set[tuple[str, ...] | float]]:
+        return {}
+
+    def values(self, field: str) -> set[tuple[str, ...] | float]:
+        """The values of the field as `=` compares them: the words of each text, and each number."""
+        known = self._values.get(field)
+        if known is None:
+            numbers = (float(value) for value in values_of(self.document, field) if not isinstance(value, str))
+            known = self._values[field] = set(numbers)
+            known.update(only_words(value) for value, _ in texts(self.document, field, self._knowledge.analysis))
         return known
 
     def vector(self, field: str) -> Vector:
@@ -172,6 +186,9 @@ def _test(atom: Atom, analysis: Analysis) -> Callable[[Reading, Knowledge], bool
                 if chain
                 for one in reading.fields(field, name)
             )
+        case Equals(field, text):
+            wanted = {only_words(words(text, analysis.of(field))), atom.number} - {(), None}
+            return lambda reading, knowledge: not wanted.isdisjoint(reading.values(field))
         case Similar():
             return _SimilarTest(atom, analysis)
     return lambda reading, knowledge: holds(atom, reading.document, knowledge)

@@ -168,8 +168,7 @@ class Driver:
         try:
             self._do(place, call)
         except Exception as error:
-            self._count("failed")
-            self._on_error(place.address, error)
+            self._fail(place, error)
 
     def _do(self, place: _Place, call: Callable[[], list[Effect]]) -> None:
         """Lets a node act, and does what it asks for."""
@@ -211,8 +210,12 @@ class Driver:
                 self._is_disk_lost = True
                 self.end(str(error))
             for place, effect in waiting:
-                if not (self._is_disk_lost and isinstance(effect, Send)):  # it may be an acknowledgement
+                if self._is_disk_lost and isinstance(effect, Send):
+                    continue  # it may be an acknowledgement
+                try:
                     self._effect(place, effect)
+                except Exception as error:
+                    self._fail(place, error)
 
     def _effect(self, place: _Place, effect: Effect) -> None:
         if isinstance(effect, Send):
@@ -291,6 +294,10 @@ class Driver:
             )
 
     # --- what went wrong, and what was counted ------------------------------------------------------------------------
+
+    def _fail(self, place: _Place, error: Exception) -> None:
+        self._count("failed")
+        self._on_error(place.address, error)
 
     @staticmethod
     def _report(address: Address, error: Exception) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from tocsin.net.disk import Journal
 from tocsin.net.driver import Driver
 from tocsin.net.envelope import WallClock
 from tocsin.net.identity import Endpoint, client_context, contact, name_and_endpoint, open_identity, write_private
-from tocsin.net.limits import DEFAULT_LIMITS, NetLimits
+from tocsin.net.limits import DEFAULT_LIMITS, NetError, NetLimits
 from tocsin.net.link import FAILURES, connect
 from tocsin.overlay.chord import ChordSettings
 from tocsin.overlay.key import Key, hashed
@@ -36,10 +37,14 @@ from tocsin.overlay.member import CHORD, Member
 from tocsin.overlay.membership import Joined, Left, Refused
 from tocsin.overlay.message import Address, Item, Peer
 from tocsin.overlay.node import Deliver, Effect, Seconds
+from tocsin.overlay.placement.drawer import Drawer
 
 CONTACTS_MAX = 32
 SAVE_SECONDS = 2.0
 Say: TypeAlias = Callable[[str], None]
+Equip: TypeAlias = Callable[[Member, Journal, int], None]
+ITEMS = b"items "
+"""What the names of items on the disk begin with; components that are plugged in have names of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +130,18 @@ def paced(tick_seconds: Seconds) -> ChordSettings:
 class Host:
     """One node in one process."""
 
-    def __init__(self, settings: HostSettings, say: Say, wall_clock: WallClock = time.time_ns) -> None:
+    def __init__(
+        self,
+        settings: HostSettings,
+        say: Say,
+        wall_clock: WallClock = time.time_ns,
+        *,
+        equip: Equip | None = None,
+        on_deliver: Callable[[Deliver], None] | None = None,
+    ) -> None:
+        """`equip(member, disk, life)` plugs in further components; `on_deliver` gets what is for the layer above."""
         self.settings, self._say, self._wall_clock = settings, say, wall_clock
+        self._equip, self._on_deliver = equip, on_deliver
         self._left = asyncio.Event()
         self._state = "starting"
         self._is_stopped = False
@@ -138,8 +153,11 @@ class Host:
         """Until it is told to leave, or must; 0 if it left in order."""
         settings, folder = self.settings, self.settings.folder
         with locked(folder):
-            identity = open_identity(folder)
-            self._journal = Journal(folder / "journal", settings.limits.disk_bytes_max)
+            try:
+                identity, life = open_identity(folder), next_life(folder)
+                self._journal = Journal(folder / "journal", settings.limits.disk_bytes_max)
+            except OSError as error:
+                raise NetError(f"{folder} cannot be used: {error.strerror}") from error
             if self._journal.cut_bytes:
                 self._say(f"the last {self._journal.cut_bytes} bytes of the journal were torn by a crash: cut off")
             self.driver = Driver(
@@ -153,7 +171,7 @@ class Host:
                 self._say(f"node {self.address}")
                 if self._is_stopped:
                     return 0
-                await self._begin()
+                await self._begin(life)
                 saving = asyncio.create_task(self._save_contacts())
                 why = await self.driver.ended
                 return await self._leave(why)
@@ -167,7 +185,7 @@ class Host:
                 await self.driver.close()
                 self._journal.close()
 
-    async def _begin(self) -> None:
+    async def _begin(self, life: int) -> None:
         settings, path = self.settings, self.settings.folder / "contacts"
         known = read_contacts(path) if path.exists() and not settings.founds else ()
         texts = tuple(dict.fromkeys((*settings.contacts, *known)))
@@ -177,8 +195,10 @@ class Host:
             return
         self._first = tuple(one for one in contacts if one != self.address)
         self.member = Member(
-            self.address, contacts, chord=settings.chord, disk=self._journal, incarnation=next_life(settings.folder)
+            self.address, contacts, chord=settings.chord, disk=Drawer(self._journal, ITEMS), incarnation=life
         )
+        if self._equip is not None:
+            self._equip(self.member, self._journal, life)
         self.driver.add(self.address, self.member)
 
     async def _unless_ended(self, work: Any) -> Any:
@@ -219,6 +239,8 @@ class Host:
             self._left.set()
         elif isinstance(what, Refused):
             self.driver.end(f"another node has the same place on the ring: {what.by.address}")
+        elif self._on_deliver is not None:
+            self._on_deliver(effect)
 
     def _failed(self, address: Address, error: Exception) -> None:
         self._say(f"a message was dropped, as it made this node fail: {type(error).__name__}: {error}")
@@ -316,6 +338,18 @@ class Host:
         if items is None:
             return {"items": None}
         return {"items": [[one.kind, one.name.decode(), one.version, one.value.decode()] for one in items]}
+
+
+def run_host(settings: HostSettings, say: Say) -> int:
+    """Runs a node in this process until it is told to stop (SIGINT, SIGTERM), or must; 0 if it left in order."""
+
+    async def run() -> int:
+        host = Host(settings, say)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, host.stop)
+        return await host.run()
+
+    return asyncio.run(run())
 
 
 def _then(then: Callable[[Any], None]) -> Callable[[tuple[Item, ...] | None, Seconds], list[Effect]]:

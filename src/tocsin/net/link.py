@@ -20,6 +20,8 @@ from tocsin.net.limits import NetError, NetLimits
 from tocsin.overlay.message import Address
 
 LENGTH_BYTES = 4
+GOOD_SECONDS = 1.0
+"""A connection that lasted so long was a good one: after it the pauses begin anew."""
 FAILURES = (OSError, EOFError, ssl.SSLError, TimeoutError, NetError)
 
 
@@ -123,26 +125,35 @@ class Link:
         pause = self._limits.backoff_seconds_min
         while True:
             await self._waiting.wait()
+            start = asyncio.get_running_loop().time()
             try:
-                connection = await connect(self._where, self.name, self._context, self._limits)
+                await self._converse()
             except FAILURES:
-                self._count("connects_failed")
-                self._drop_old()
+                # Whoever lets us in and throws us out at once is left alone for longer each time, too.
+                lived = asyncio.get_running_loop().time() - start
+                pause = self._limits.backoff_seconds_min if lived > GOOD_SECONDS else pause
                 await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
                 pause = min(2 * pause, self._limits.backoff_seconds_max)
-                continue
-            pause = self._limits.backoff_seconds_min
-            self._count("connects")
-            self.is_connected = True
-            try:
-                self._on_greeting(connection.greeting)
-                await self._pump(connection)
-            except FAILURES:
-                self._count("connections_lost")
-                await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
-            finally:
-                self.is_connected = False
-                connection.close()
+
+    async def _converse(self) -> None:
+        """One connection, from its beginning to its end; comes back only if nothing had to be sent for long."""
+        try:
+            connection = await connect(self._where, self.name, self._context, self._limits)
+        except FAILURES:
+            self._count("connects_failed")
+            self._drop_old()
+            raise
+        self._count("connects")
+        self.is_connected = True
+        try:
+            self._on_greeting(connection.greeting)
+            await self._pump(connection)
+        except FAILURES:
+            self._count("connections_lost")
+            raise
+        finally:
+            self.is_connected = False
+            connection.close()
 
     def _wake(self, _: object) -> None:
         self._waiting.set()

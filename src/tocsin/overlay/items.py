@@ -197,7 +197,7 @@ class Store:
 
 
 def _disk_name(item: Item) -> bytes:
-    return item.key.to_bytes(8, "big") + item.kind.to_bytes(2, "big") + item.name
+    return item.key.to_bytes(8, "big") + item.kind.to_bytes(8, "big") + item.name
 
 
 class Items:

@@ -381,8 +381,8 @@ class Membership:
         if not chord.is_placed or chord.is_gone or sender.address in (self.me.address, *self._left):
             return []
         self._hear(sender)
-        if not self._may_claim():  # what it has may not be all
-            return []
+        if self._is_in_doubt():  # what it has may not be all
+            return []  # (A leaver does give: else two leavers, each waiting for the node between them, wait for ever.)
         if sender.key == self.me.key:
             return [Send(sender.address, Neighbours(self.me, self.me, (), ()))]
         low = chord.predecessor

@@ -113,6 +113,7 @@ class BrokerWorld(World):
         self.accepted: list[Event] = []
         self._settings, self._make = settings, make
         self.storages: dict[str, PickledDisk] = {}
+        self._homes = {node.name: placement.homes[at] for at, node in enumerate(plan.nodes()) if not node.inputs}  # type: ignore[union-attr]
         for name, part in parts(plan, placement).items():
             self.add(name, self._factory(name, part))
 
@@ -135,7 +136,6 @@ class BrokerWorld(World):
 
     def publish(self, relation: str, values: Cells) -> None:
         """A publisher's event, if its broker is up: else it was never accepted."""
-        home = self._home(relation)
 
         def call(process: BrokerProcess, now: Seconds) -> list[Effect]:
             source = next(one for one in process.broker.sources.values() if one.name == relation)
@@ -146,14 +146,11 @@ class BrokerWorld(World):
             self.accepted.append(Event(relation, tick, (*values[:at], tick, *values[at:])))
             return translated(effects)
 
-        self.invoke(home, call)
+        self.invoke(self._homes[relation], call)
 
     def close(self, relation: str) -> None:
         """Nothing more of a relation."""
-        self.invoke(self._home(relation), lambda process, now: translated(process.broker.close(relation, now)))
-
-    def _home(self, relation: str) -> str:
-        return self.placement.homes[self.plan.nodes().index(self.plan.relations[relation])]
+        self.invoke(self._homes[relation], lambda process, now: translated(process.broker.close(relation, now)))
 
     def recomputed(self) -> Engine:
         """What one process says of everything that was accepted."""

@@ -6,6 +6,7 @@ Nodes subscribe, change their minds, publish, update and withdraw, while machine
     missed       a document matches a subscription that stood when it was published, and the subscriber never heard
     wrong        a notice of a document that does not match, or of a subscription that had ended before
     twice        a notice entered an outbox a second time
+    early        a publication was called done before somebody whom it concerns had heard
     open         a publication that is not done, though its publisher lives
     copies       an entry of a subscription that ended is still at some home
     listed       a one-time query does not find what matches now, or finds something else
@@ -17,7 +18,7 @@ be wrong or come twice, and what had been done stays done.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -33,7 +34,7 @@ from tocsin.overlay.delivery import Notified
 from tocsin.overlay.member import CHORD, Member
 from tocsin.overlay.message import Address
 from tocsin.overlay.multicast import MulticastSettings
-from tocsin.overlay.node import Deliver, Effect, Seconds
+from tocsin.overlay.node import Deliver, Seconds
 from tocsin.overlay.placement.client import Client
 from tocsin.overlay.placement.drawer import Drawer
 from tocsin.overlay.placement.entry import QUERY_KIND, Disjunction, Mode, entry_of
@@ -50,6 +51,7 @@ from tocsin.sim.workload import random_document, random_query
 from tocsin.sim.world import World
 
 WordsFactory = Callable[..., Words]
+ROLES = ("publisher", "subscriber")
 
 
 class Site(Member):
@@ -148,6 +150,8 @@ class PlacementRun:
         self.roles = {
             address: scenario.roles[number % len(scenario.roles)] for number, address in enumerate(machines)
         }  # fmt: skip
+        if not all(any(getattr(self.roles[one], role) for one in machines if one not in gone) for role in ROLES):
+            self.roles[machines[0]] = EVERY_ROLE  # the first never leaves; somebody must publish, and somebody hear
         self.publishers = [one for one in machines if self.roles[one].publisher and one not in gone]
         self.subscribers = [one for one in machines if self.roles[one].subscriber and one not in gone]
         self.wishes: dict[str, list[_Wish]] = {}
@@ -363,8 +367,11 @@ class PlacementRun:
                 stayed = wish.ending is None or wish.ending > sheet.done
                 if stood and stayed and self._holds(wish, sheet.document):
                     outcome.due += 1
-                    if (wish.id, sheet.document.id, sheet.document.version) not in self.told:
+                    told = self.told.get((wish.id, sheet.document.id, sheet.document.version))
+                    if told is None:
                         self._wrong("missed", f"{wish} by {sheet}")
+                    elif told > sheet.done:
+                        self._wrong("early", f"{wish} by {sheet}")
 
     def _check_copies(self) -> None:
         ended = {wishes[-1].id for wishes in self.wishes.values() if wishes[-1].ended is not None}
@@ -432,15 +439,3 @@ def run_placement(
 ) -> PlacementOutcome:
     """Runs a scenario under the faults of a seed; `violations` says what went wrong."""
     return PlacementRun(seed, scenario or PlacementScenario(), words).run()
-
-
-def publish_all(world: World, address: Address, documents: Sequence[Document]) -> None:
-    """A node publishes documents one after the other, each when nothing is left to happen of the one before."""
-
-    def publish(node: Any, now: Seconds, document: Document) -> list[Effect]:
-        found: list[Effect] = node.words.publisher.publish(document, now)
-        return found
-
-    for document in documents:
-        world.invoke(address, lambda node, now, document=document: publish(node, now, document))  # type: ignore[misc]
-        world.run(world.now + 10)

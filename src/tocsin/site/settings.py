@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tocsin.settings import DEFAULTS, Settings
+from tocsin.site.channels.settings import ChannelSettings
+from tocsin.site.harvest.settings import HarvestSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class SiteSettings:
     quotas: Quotas = Quotas()
     """Of accounts that were given none of their own."""
     delivery: DeliverySettings = DeliverySettings()
+    channels: ChannelSettings = ChannelSettings()
+    harvest: HarvestSettings = HarvestSettings()
     analysis: Mapping[str, str] = field(default_factory=dict)
     """How fields become words: standard, english or keyword."""
     bulk_chunk_subscriptions: int = 10_000

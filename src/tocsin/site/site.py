@@ -17,6 +17,7 @@ from tocsin.site import life
 from tocsin.site.accounts import Account
 from tocsin.site.bell import Bell
 from tocsin.site.delivery.dispatch import Dispatcher
+from tocsin.site.harvest.harvester import Harvester
 from tocsin.site.history import History
 from tocsin.site.limits import Buckets
 from tocsin.site.schedule import mode_of
@@ -66,7 +67,8 @@ class Site:
         """Answers one-time queries; needs a folder for its index."""
         self.bell = Bell()
         """Rings when there is something new to read."""
-        self.dispatcher = Dispatcher(store, self.settings.delivery, self.bell)
+        self.dispatcher = Dispatcher(store, self.settings.delivery, self.bell, channels=self.settings.channels)
+        self.harvester = Harvester(store, self.settings.harvest)
         self._clock = threading.Condition()
         self._is_stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -84,6 +86,7 @@ class Site:
         for thread in self._threads:
             thread.start()
         self.dispatcher.start()
+        self.harvester.start()
         if self.searching is not None:
             self.searching.start()
         if self.pipeline is not None:
@@ -98,6 +101,7 @@ class Site:
             self.pipeline.stop()
         if self.searching is not None:
             self.searching.stop()
+        self.harvester.stop()
         self.dispatcher.stop()
         for thread in self._threads:
             thread.join()

@@ -22,6 +22,7 @@ from tocsin.query.xpath import cost as path_cost
 from tocsin.settings import QueryLimits
 from tocsin.site.accounts import Account
 from tocsin.site.addresses import check_url
+from tocsin.site.channels.address import APPRISE, MAIL, channel_of
 from tocsin.site.problems import Invalid, NotYet, problem_of
 from tocsin.site.schedule import Mode, mode_of
 from tocsin.site.settings import SiteSettings
@@ -41,9 +42,14 @@ class Channel:
 
     kind: str = INBOX
     url: str | None = None
+    """The webhook's address, or a mailbox or service as it is stored: that may hold a secret."""
+    shown: Mapping[str, str] | None = None
+    """What is answered instead of a secret address."""
 
     def as_json(self) -> dict[str, str]:
         """As it is written in a subscription."""
+        if self.shown is not None:
+            return dict(self.shown)
         return {"kind": self.kind} if self.url is None else {"kind": self.kind, "url": self.url}
 
 
@@ -203,6 +209,9 @@ class Reader:
             return Channel(WEBHOOK, check_url(value, self._settings.delivery)), None
         if not isinstance(value, Mapping):
             raise Invalid('a channel is "inbox" or {"kind": "webhook", "url": "https://…"}', field="channel")
+        if value.get("kind") in (MAIL, APPRISE):
+            target = channel_of(value, self._settings.channels)
+            return Channel(target.kind, target.stored, target.as_json()), None
         for key in value:
             if key not in ("kind", "url", "secret"):
                 raise Invalid(f"a channel has no key {str(key)[:60]!r}: kind, url, secret", field="channel")
@@ -210,7 +219,7 @@ class Reader:
         if kind == INBOX and "url" not in value:
             return Channel(), None
         if kind != WEBHOOK:
-            raise Invalid('a channel\'s kind is "inbox" or "webhook"', field="channel")
+            raise Invalid('a channel\'s kind is "inbox", "webhook", "mail" or "apprise"', field="channel")
         secret = value.get("secret")
         return Channel(WEBHOOK, check_url(value.get("url"), self._settings.delivery)), checked_secret(secret)
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-FORMAT = 2
+FORMAT = 3
 """Of the tables; an older store is brought up to it when it is opened (`store.upgrade`), a newer one is refused."""
 
 tables = MetaData()

@@ -161,6 +161,14 @@ def with_key(store: Store, key: str) -> Source | None:
     return None if row is None else _source(row)
 
 
+def at_address(store: Store, kind: str, address: str, options: Mapping[str, str]) -> Source | None:
+    """A source by what is asked for there: one that has moved keeps the key of its first address."""
+    which = (table.c.kind == kind) & (table.c.address == address) & (table.c.options == packed(dict(options)))
+    with store.read() as transaction:
+        row = transaction.execute(select(table).where(which)).first()
+    return None if row is None else _source(row)
+
+
 def listed(store: Store, after: int = 0, limit: int = 1_000) -> list[Source]:
     """Sources by number."""
     asked = select(table).where(table.c.number > after).order_by(table.c.number).limit(limit)

@@ -48,5 +48,13 @@ def _add_columns(transaction: Connection, table: Table, names: Iterable[str]) ->
         index.create(transaction, checkfirst=True)
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {2: _to_2}
+def _to_3(transaction: Connection) -> None:
+    """Sets of nested subscriptions, sources, and feeds of subscriptions."""
+    from tocsin.store import channels, sets, sources  # they know the store, which knows this
+
+    sets.create(transaction)
+    schema.tables.create_all(transaction, tables=[*sources.TABLES, *channels.TABLES])
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {2: _to_2, 3: _to_3}
 """By the format that a step leads to."""

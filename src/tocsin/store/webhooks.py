@@ -27,7 +27,8 @@ class Hook:
 
     subscription: int
     account: str
-    url: str
+    url: str = field(repr=False)
+    """Of a webhook; of a mailbox or a service as `site.channels` stores it, which may hold a secret."""
     secret: str = field(repr=False)
     cursor: int
     attempts: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from tocsin.errors import EventError
 from tocsin.views.aggregate import sort_key
@@ -34,6 +34,8 @@ from tocsin.views.relation import (
 from tocsin.views.ticks import Range
 from tocsin.views.value import json_of
 
+Maker: TypeAlias = Callable[[Node, Sequence[Step], Knowledge], Step | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -52,8 +54,11 @@ class Change:
 class Engine:
     """The state of all views of a plan."""
 
-    def __init__(self, plan: Plan, keep: bool = True, columns: bool = False) -> None:
-        """keep: remember rows that cannot change any more, which `state` needs. columns: for large batches."""
+    def __init__(self, plan: Plan, keep: bool = True, columns: bool = False, make: Maker | None = None) -> None:
+        """keep: remember rows that cannot change any more, which `state` needs. columns: for large batches.
+
+        make: another operator for some nodes.
+        """
         self.plan = plan
         self.histories = {name: History(name) for name in plan.relations}
         self.knowledge: Knowledge = {name: history.known for name, history in self.histories.items()}
@@ -62,13 +67,14 @@ class Engine:
         for node in self._nodes:
             inputs = [self._steps[part] for part in node.inputs]
             made = column_step(node, inputs, self.knowledge) if columns else None
+            made = made or (make(node, inputs, self.knowledge) if make is not None else None)
             self._steps[node] = made or make_step(node, inputs, self.knowledge)
         self._encoders = {name: Encoder(r.columns) for name, r in plan.relations.items()} if columns else {}
         self._views = [
             _View(name, node, self._ranks(node), keep or not node.history) for name, node in plan.views.items()
         ]
         self._started = False
-        self._flow({}, {})
+        self.flow({}, {})
 
     def step(self, items: Sequence[Item], refuse: Callable[[int, EventError], None] | None = None) -> list[Change]:
         """Takes some events at once. A bad one is refused (raised, if no `refuse` is given) and changes nothing."""
@@ -86,7 +92,7 @@ class Engine:
                 advance.setdefault(item.relation, []).extend(new)
                 if isinstance(item, Event):
                     rows.setdefault(item.relation, []).append(Row((item.tick,), item.cells, True))
-        return self._flow({name: self._encoded(name, found) for name, found in rows.items()}, advance)
+        return self.flow({name: self._encoded(name, found) for name, found in rows.items()}, advance)
 
     def step_table(self, table: Table) -> list[Change] | None:
         """Takes many events at once, by column. None, and takes none, if one of them is not simply the next."""
@@ -100,7 +106,7 @@ class Engine:
                 batches[name] = self._encoders[name].encode(bulk.ticks, bulk.columns)
             else:
                 batches[name] = [Row((tick,), cells, True) for tick, cells in zip(bulk.ticks, bulk.cells, strict=True)]
-        return self._flow(batches, advance)
+        return self.flow(batches, advance)
 
     def _encoded(self, name: str, rows: list[Row]) -> Batch:
         return self._encoders[name].rows(rows) if name in self._encoders else rows
@@ -121,7 +127,8 @@ class Engine:
         step = self._steps[node]
         return step if isinstance(step, BestStep) else None
 
-    def _flow(self, batches: Mapping[str, Batch], advance: Mapping[str, list[Range]]) -> list[Change]:
+    def flow(self, batches: Mapping[str, Batch], advance: Mapping[str, list[Range]]) -> list[Change]:
+        """Lets new rows of sources, and what became known of their ticks, run once through the graph."""
         if not advance and self._started:
             return []
         self._started = True

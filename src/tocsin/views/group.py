@@ -104,6 +104,9 @@ class GroupStep:
         for row in increments[0]:
             take(row, dirty)
         self._counted.advance(advance)
+        return self._look_again(dirty, advance)
+
+    def _look_again(self, dirty: dict[Key, None], advance: Advance) -> list[Row]:
         dirty.update(dict.fromkeys(self._windows.touched(advance)))
         quiet = self.is_quiet()
         if quiet and not self._was_quiet:

@@ -153,18 +153,21 @@ class Publisher:
 
 
 def answer(relation: str, store: TickStore, wanted: Sequence[Range]) -> list[Knowledge]:
-    """What a store knows of some ticks: events one by one, the silence of all in the last message.
+    """What a store knows of some ticks: each event with the silence before it, then the silence after the last.
 
     Events that were dropped look silent: everyone who needed them has acknowledged them.
     """
-    found, silent = [], []
+    found, silent = [], list[Range]()
     for start, last in wanted:
-        events = store.events(start, last)
-        known = Ticks(_overlap(store.known.ranges(), start, last))
-        for tick, cells in events:
-            found.append(Knowledge(relation, (), tick, cells))
-        held = Ticks((tick, tick) for tick, _ in events)
-        silent += [gap for low, high in known.ranges() for gap in held.missing(low, high)]
+        for first, end in _overlap(store.known.ranges(), start, last):
+            place = first
+            for tick, cells in store.events(first, end):
+                if place < tick:
+                    silent.append((place, tick - 1))
+                found.append(Knowledge(relation, tuple(silent), tick, cells))
+                silent, place = [], tick + 1
+            if place <= end:
+                silent.append((place, end))
     if silent:
         found.append(Knowledge(relation, tuple(silent)))
     return found

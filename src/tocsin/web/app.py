@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tocsin.errors import TocsinError
 from tocsin.site.site import Site
-from tocsin.web import accounts, documents, later, notifications, operation, preview, search, subscriptions
+from tocsin.web import accounts, documents, feeds, later, notifications, operation, preview, search, subscriptions
 from tocsin.web.answers import Refusal, refusal_of
 from tocsin.web.guard import FAILED, Guard
 from tocsin.web.limits import LIMITS, WebLimits
@@ -70,7 +70,8 @@ def _api(site: Site, limits: WebLimits, metrics: Metrics, streams: Streams) -> F
     api.state.sessions, api.state.tally = Sessions(), Tally(site.store)
     api.router.routes.extend(table.routes())
     api.router.routes.extend(operation.open_router.routes)
-    for module in (subscriptions, documents, notifications, accounts, operation, preview, search, later):
+    api.router.routes.extend(feeds.open_router.routes)
+    for module in (subscriptions, documents, notifications, accounts, operation, preview, search, feeds, later):
         api.router.routes.extend(module.router.routes)
     for kind in (Refusal, TocsinError, HTTPException, RequestValidationError):
         api.add_exception_handler(kind, _refused)

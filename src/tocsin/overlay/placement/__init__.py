@@ -6,11 +6,13 @@ them. `words` is the placement of SmartSeer and DHTrie: words have owners on the
     messages     what the nodes of a placement say to each other
     entry        a query as its homes keep it; where it lives, and which of its homes speaks for a document
     asking       questions that are asked again until they are answered
-    home         the nodes where queries live: lists of documents, matching, conversations
+    home         the nodes where queries live: matching, conversations
+    lists        which documents hold a word: at the owners of words
     publisher    the nodes where documents come from
     subscriber   the nodes that want to be told
     library      one-time queries, answered from the lists of documents
     words        all of these as one component of a node, in any mix of roles
+    broadcast    a document to every node
     client       a node that is not in the ring itself
 """
 

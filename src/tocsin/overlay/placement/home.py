@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import msgpack
-
 from tocsin.match.rendezvous import payload as codec
 from tocsin.match.rendezvous.adaptive import Reporter, encode_facts
 from tocsin.match.rendezvous.conversation import QuerySide
@@ -24,29 +22,24 @@ from tocsin.match.rendezvous.payload import Answers, PackedDocument, Payload
 from tocsin.match.rendezvous.registered import decide, held_keys
 from tocsin.model import Document
 from tocsin.overlay.delivery import Notice
-from tocsin.overlay.items import Replicate, mark_of
+from tocsin.overlay.items import mark_of
 from tocsin.overlay.key import Key, hashed
 from tocsin.overlay.message import Address, Item, Peer
 from tocsin.overlay.node import Effect, Handler, Seconds, Send, Token, Wake
 from tocsin.overlay.placement.entry import (
     EVERY,
-    LIST_KIND,
     Entry,
-    dedicated_for,
     entry_of,
     keys_by_word,
     word_key,
 )
 from tocsin.overlay.placement.ground import Ground
+from tocsin.overlay.placement.lists import Lists
 from tocsin.overlay.placement.messages import (
     Announce,
-    AskFrequency,
-    AskList,
     AskRange,
     Done,
-    Frequency,
     Inquire,
-    Listed,
     OwnRange,
     Publish,
     Respond,
@@ -103,13 +96,12 @@ class Home:
         self._conversations: dict[int, _Conversation] = {}
         self._last = 0
         self._reporter = Reporter()
+        self.lists = Lists(ground)
         node = ground.chord.node
         node.add(self)
         node.receive(Publish, self._on_publish)
         node.receive(Announce, self._on_announce)
-        node.receive(AskFrequency, self._on_ask_frequency)
         node.receive(AskRange, self._on_ask_range)
-        node.receive(AskList, self._on_ask_list)
 
     def handlers(self) -> dict[type, Handler]:
         """Types of messages, and who takes them."""
@@ -123,13 +115,13 @@ class Home:
 
     def _on_publish(self, message: Publish, keys: tuple[Key, ...], hops: int, now: Seconds) -> list[Effect]:
         if not message.document:
-            listed = self._unlist(message, keys, frozenset(), [EVERY])
+            listed = self.lists.remove(message, keys, frozenset(), [EVERY])
             return [*listed, self._done(message.publisher, message.number, keys)]
         arrived = self._arrived(message)
         if arrived is None:
             self.chord.node.dropped += 1
             return []
-        effects = self._list(message, keys, arrived.words, arrived.held)
+        effects = self.lists.add(message, keys, arrived.words, arrived.held)
         waiting = _Countdown(self._done(message.publisher, message.number, keys))
         for key in keys:
             effects += self._check(message, key, arrived, waiting, now)
@@ -198,6 +190,10 @@ class Home:
         low = self.chord.predecessor or self.me
         return Send(publisher.address, Done(number, keys, self.me, low.key, report))
 
+    def _on_ask_range(self, message: AskRange, keys: tuple[Key, ...], hops: int, now: Seconds) -> list[Effect]:
+        low = self.chord.predecessor or self.me
+        return [Send(message.sender.address, OwnRange(message.request, self.me, low.key))]
+
     # --- hot words: those who have copies help (DHTrie, load shedding) -----------------------------------------------
 
     def _let_check(
@@ -243,7 +239,7 @@ class Home:
             return []
         mine = [word for word in notice.words if word_key(word.word) in keys]
         listed = Publish(message.publisher, message.number, b"", notice.document, notice.version, message.gone)
-        effects = self._list(listed, keys, keys_by_word(mine), frozenset(mine))
+        effects = self.lists.add(listed, keys, keys_by_word(mine), frozenset(mine))
         entries: dict[str, Entry] = {}
         for key in keys:
             for item in self.items.store.at(key):
@@ -318,63 +314,6 @@ class Home:
         found = [talk.entries[id] for id in talk.side.matches]
         effects = self._tell(found, (talk.document, talk.version, talk.publisher.address), waiting, now)
         return [*effects, *waiting.release()]
-
-    # --- lists of documents ------------------------------------------------------------------------------------------
-
-    def _list(
-        self, message: Publish, keys: tuple[Key, ...], words: dict[Key, set[str]], held: frozenset[WordKey]
-    ) -> list[Effect]:
-        """Lists a document under its words here."""
-        bare = {key.word for key in held if not key.field}
-        found = [
-            list_item(key, word, message, word in bare) for key in keys for word in sorted(words.get(key, ()))
-        ]  # fmt: skip
-        if dedicated_for(message.id, self.settings.dedicated_nodes) in keys:
-            found.append(list_item(dedicated_for(message.id, self.settings.dedicated_nodes), EVERY, message, False))
-        return [*self._keep(found), *self._unlist(message, keys, frozenset(item.name for item in found))]
-
-    def _unlist(
-        self, message: Publish, keys: tuple[Key, ...], kept: frozenset[bytes], more: Sequence[str] = ()
-    ) -> list[Effect]:
-        """Removes a document from the lists of words that it holds no more."""
-        gone = [(word_key(word), word) for word in message.gone]
-        gone += [(dedicated_for(message.id, self.settings.dedicated_nodes), word) for word in more]
-        items = [list_item(key, word, message, None) for key, word in gone if key in keys]
-        return self._keep([item for item in items if item.name not in kept])
-
-    def _keep(self, items: Sequence[Item]) -> list[Effect]:
-        if not items:
-            return []
-        self.items.take(items, 0.0)
-        copies = Replicate(self.me, 0, tuple(items))
-        return [Send(peer.address, copies) for peer in self.items.replicas()]
-
-    def _listed(self, key: Key, word: str) -> list[tuple[str, int, str, bool]]:
-        found = []
-        start = word.encode() + b"\0"
-        for item in self.items.store.at(key):
-            if item.kind == LIST_KIND and item.value is not None and item.name.startswith(start):
-                is_bare, address = msgpack.unpackb(item.value)
-                found.append((item.name[len(start) :].decode(), item.version, address, is_bare))
-        return sorted(found)
-
-    def _on_ask_frequency(self, message: AskFrequency, keys: tuple[Key, ...], hops: int, now: Seconds) -> list[Effect]:
-        counts = [is_bare or message.word == EVERY for _, _, _, is_bare in self._listed(keys[0], message.word)]
-        return [Send(message.sender.address, Frequency(message.request, sum(counts)))]
-
-    def _on_ask_range(self, message: AskRange, keys: tuple[Key, ...], hops: int, now: Seconds) -> list[Effect]:
-        low = self.chord.predecessor or self.me
-        return [Send(message.sender.address, OwnRange(message.request, self.me, low.key))]
-
-    def _on_ask_list(self, message: AskList, keys: tuple[Key, ...], hops: int, now: Seconds) -> list[Effect]:
-        documents = tuple([(id, version, link) for id, version, link, _ in self._listed(keys[0], message.word)])
-        return [Send(message.sender.address, Listed(message.request, documents))]
-
-
-def list_item(key: Key, word: str, message: Publish, is_bare: bool | None) -> Item:
-    """A document in the list of a word; None: not any more."""
-    value = None if is_bare is None else msgpack.packb([is_bare, message.publisher.address])
-    return Item(key, LIST_KIND, word.encode() + b"\0" + message.id.encode(), message.version, value)
 
 
 def share_of(item: Item, shares: int) -> int:

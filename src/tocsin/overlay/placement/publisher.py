@@ -29,7 +29,7 @@ from tocsin.match.rendezvous.notification import Notification
 from tocsin.match.rendezvous.payload import Join, PackedDocument, Queries
 from tocsin.model import Document
 from tocsin.overlay.delivery import Notice
-from tocsin.overlay.key import MASK, Key, is_between
+from tocsin.overlay.key import BITS, MASK, Key, is_between
 from tocsin.overlay.message import Address, Peer
 from tocsin.overlay.multicast import Method
 from tocsin.overlay.node import Deliver, Effect, Handler, Seconds, Send, Token, Wake
@@ -58,6 +58,13 @@ Broadcast: TypeAlias = Callable[[Publish, Seconds], list[Effect]]
 
 class Published(NamedTuple):
     """Delivered when every subscriber that a document concerns has been told."""
+
+    id: str
+    version: int
+
+
+class Withdrawn(NamedTuple):
+    """Delivered when no list names a document any more."""
 
     id: str
     version: int
@@ -189,7 +196,7 @@ class Publisher:
             return []
         del self._open[message.number]
         del self._disk[b"p" + message.number.to_bytes(8, "big")]
-        return [Deliver(Published(one.id, one.version))]
+        return [Deliver((Withdrawn if one.document is None else Published)(one.id, one.version))]
 
     # --- telling the owners ------------------------------------------------------------------------------------------
 
@@ -237,7 +244,7 @@ class Publisher:
 
     def _known_owner(self, key: Key) -> Key:
         found = (high for low, high in self._ranges.values() if is_between(key, low, high))
-        return next(found, key)
+        return next(found, key * self._nodes() >> BITS)  # not known yet; such near words will share one
 
     def _join_of(self, key: Key | None, joins: dict[int, Join]) -> Join:
         if self.settings.join is not None:

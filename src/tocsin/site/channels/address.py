@@ -6,7 +6,9 @@ answer: `shown` is all that anybody sees of it.
 
 from __future__ import annotations
 
+import logging
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
@@ -114,10 +116,11 @@ def _service(value: object, settings: ChannelSettings) -> Target:
 
 def _instantiated(url: str) -> None:
     """Refuses what Apprise cannot read. Nothing is sent, and nothing is said of the address."""
-    import logging
-
     import apprise
 
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
-    if apprise.Apprise.instantiate(url, suppress_exceptions=True) is None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its services import what Python deprecates
+        found = apprise.Apprise.instantiate(url, suppress_exceptions=True)
+    if found is None:
         raise Invalid("Apprise cannot read this url: see its page on the service", field="channel")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from tocsin.site.settings import DeliverySettings
+if TYPE_CHECKING:
+    from tocsin.site.settings import DeliverySettings
+
 
 SERVICES = tuple(
     (
@@ -53,4 +56,6 @@ class ChannelSettings:
     @property
     def guard(self) -> DeliverySettings:
         """The same choice in the words of `site.addresses`."""
+        from tocsin.site.settings import DeliverySettings  # which holds these settings, too
+
         return DeliverySettings(delivery_allows_private=self.channel_allows_private, delivery_allows_http=True)

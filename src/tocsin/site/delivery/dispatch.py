@@ -22,6 +22,9 @@ from typing import Any
 
 from tocsin.site import reading
 from tocsin.site.bell import Bell
+from tocsin.site.channels.address import is_channel
+from tocsin.site.channels.sender import ChannelSender
+from tocsin.site.channels.settings import ChannelSettings
 from tocsin.site.delivery.caller import Answer, Caller
 from tocsin.site.delivery.retries import asked_to_wait, wait_seconds
 from tocsin.site.delivery.signature import headers
@@ -47,12 +50,15 @@ class Dispatcher:
         store: Store,
         settings: DeliverySettings,
         bell: Bell,
+        *,
         caller: Callable[[], Caller] | None = None,
         chance: Callable[[], float] = random,
+        channels: ChannelSettings | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
         self._bell = bell
+        self._channels = channels or ChannelSettings()
         self._make_caller = caller or (lambda: Caller(settings))
         self._chance = chance
         self._thread: threading.Thread | None = None
@@ -96,6 +102,7 @@ class _Shift:
         self._store, self._settings = owner._store, owner._settings
         self._site_id = ""
         self._caller: Caller = owner._make_caller()
+        self._sender = ChannelSender(owner._store, owner._channels)
         self._ready: deque[int] = deque()
         self._queued: set[int] = set()
         self._again: set[int] = set()
@@ -140,6 +147,7 @@ class _Shift:
         await asyncio.gather(*helpers, *under_way, return_exceptions=True)
         await self._write_notes()
         await self._caller.close()
+        await self._sender.close()
 
     # --- who is next ---------------------------------------------------------------------------
 
@@ -246,6 +254,8 @@ class _Shift:
         return False
 
     async def _send(self, hook: Hook, item: Item) -> Answer:
+        if is_channel(hook.url):
+            return await self._sender.send(hook.url, [item], item_id(self._site_id, item))
         body = payload(item)
         return await self._caller.call(
             hook.url, headers(hook.secret, item_id(self._site_id, item), int(time.time()), body), body

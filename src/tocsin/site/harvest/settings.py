@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tocsin.site.settings import DeliverySettings
 from tocsin.store.harvested import Near
+
+if TYPE_CHECKING:
+    from tocsin.site.settings import DeliverySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +78,6 @@ class HarvestSettings:
     @property
     def guard(self) -> DeliverySettings:
         """The same choice in the words of `site.addresses`. Feeds may be without TLS: they hold nothing of ours."""
+        from tocsin.site.settings import DeliverySettings  # which holds these settings, too
+
         return DeliverySettings(delivery_allows_private=self.harvest_allows_private, delivery_allows_http=True)

@@ -26,7 +26,7 @@ from tocsin.store.sources import ACTIVE, PAUSED, Source
 FEED, OAI, FOLDER = "feed", "oai", "folder"
 KINDS = (FEED, OAI, FOLDER)
 KEYS = ("address", "kind", "name", "tags", "interval", "set", "from", "until", "prefix")
-CHANGEABLE = ("name", "tags", "interval", "state")
+CHANGEABLE = ("name", "tags", "interval", "state", "address")
 NAME_CHARACTERS_MAX, TAGS_MAX, INTERVAL_MAX = 1_000, 100, 366 * 86_400.0
 OPTION_CHARACTERS_MAX = 500
 
@@ -44,6 +44,7 @@ def add(store: Store, settings: HarvestSettings, account: Account, body: object)
     if kept.count(store) >= settings.harvest_sources_max:
         raise OverQuota(f"the site has {settings.harvest_sources_max:,} sources already (harvest_sources_max)")
     options = {} if kind != OAI else _options(given)
+    _check_free(store, kind, address, options)
     now = time.time()
     made = kept.add(
         store,
@@ -87,7 +88,10 @@ def listed(store: Store, after: int = 0, limit: int = 1_000) -> list[Source]:
 
 
 def change(store: Store, settings: HarvestSettings, account: Account, number: int, body: object) -> Source:
-    """Changes name, tags, interval or state (active, paused). One that is made active again is visited at once."""
+    """Changes name, tags, interval, state (active, paused) or address: a source that has moved knows its items.
+
+    One that has moved, or is made active again, is visited at once.
+    """
     source = _own(store, account, number)
     given = _given(body, CHANGEABLE, "change of a source")
     values: dict[str, Any] = {}
@@ -103,6 +107,12 @@ def change(store: Store, settings: HarvestSettings, account: Account, number: in
         values["state"] = given["state"]
         if given["state"] == ACTIVE and source.state != ACTIVE:
             values |= {"due": time.time(), "failures": 0}
+    if "address" in given and given["address"] != source.address:
+        if source.kind == FOLDER:
+            raise Invalid("a folder that has moved is another source: add it", field="address")
+        address = checked(given["address"], settings)
+        _check_free(store, source.kind, address, source.options)
+        values |= {"address": address, "etag": None, "modified": None, "due": time.time(), "failures": 0}
     if values:
         kept.change(store, number, **values)
         journal.note(store, account.name, "change source", str(number), keys=sorted(given))
@@ -201,6 +211,12 @@ def export_opml(store: Store, account: Account) -> bytes:
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _check_free(store: Store, kind: str, address: str, options: Mapping[str, str]) -> None:
+    other = kept.at_address(store, kind, address, options)
+    if other is not None:
+        raise Conflict(f"this is harvested already: source {other.number}", field="address")
 
 
 def _may_publish(account: Account) -> None:

@@ -20,6 +20,7 @@ from tocsin.views.knowledge import Seconds
 from tocsin.views.plan import Node
 from tocsin.views.relation import Key, Row
 from tocsin.views.ticks import Range, Ticks
+from tocsin.views.value import Value, may_evolve, refined
 from tocsin.views.window import Windows
 
 
@@ -104,6 +105,13 @@ class Outlet:
         self.take(rows)
 
 
+def newer(before: Value, value: Value) -> Value:
+    """Of two values that were said of the same thing, the one that says more."""
+    if may_evolve(before, value):
+        return value
+    return before if may_evolve(value, before) else refined(before, value)
+
+
 class Inlet:
     """Downstream's end."""
 
@@ -113,7 +121,7 @@ class Inlet:
         self.relation = relation
         self.known = {source: Ticks() for source in sources}
         self._is_history = node.history
-        self._rows: dict[Key, Row] = {}  # what may still change
+        self._rows: dict[Key, Row] = {}  # each in the last state that was told
         self._orphans: set[Key] = set()  # told of by an earlier life of upstream, and not by this one
         self._windows = Windows(node.origins, self.known)
         self.epoch = self.version = self.durable = 0
@@ -146,14 +154,24 @@ class Inlet:
             source: [part for first, last in ticks.ranges() for part in self.known[source].add(first, last)]
             for source, ticks in told.items()
         }
-        rows = list(message.rows)
-        if not self._is_history:
-            rows += self._bereaved(message.rows, is_new_life, advance)
-        return rows, advance
+        if self._is_history:
+            return list(message.rows), advance
+        fresh = {row.key for row in message.rows}
+        rows = [row for row in map(self._newer, message.rows) if self._rows.get(row.key) != row]
+        return rows + self._bereaved(fresh, rows, is_new_life, advance), advance
 
-    def _bereaved(self, told: Iterable[Row], is_new_life: bool, advance: dict[str, list[Range]]) -> list[Row]:
+    def _newer(self, row: Row) -> Row:
+        """A row as it is known now: what was said for certain is not unsaid by one who has forgotten it."""
+        before = self._rows.get(row.key)
+        if before is None:
+            return row
+        cells = tuple(map(newer, before.cells, row.cells))
+        return Row(row.key, cells, newer(before.present, row.present))
+
+    def _bereaved(
+        self, fresh: set[Key], told: Iterable[Row], is_new_life: bool, advance: dict[str, list[Range]]
+    ) -> list[Row]:
         """Rows of which upstream does not speak any more."""
-        fresh = {row.key for row in told}
         changed: dict[Key, Row] = {}
         self._orphans -= fresh
         if is_new_life:
@@ -167,7 +185,7 @@ class Inlet:
             gone = [key for key in self._orphans if self._windows.is_complete(key)]
             changed.update((key, self._rows[key].absent(final=True)) for key in gone)
             self._orphans.difference_update(gone)
-        self._rows = {key: row for key, row in self._rows.items() if key in self._orphans or not row.is_final()}
+        self._rows.update(changed)
         return list(changed.values())
 
     def is_ahead(self, message: Increment) -> bool:

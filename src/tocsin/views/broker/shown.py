@@ -72,5 +72,9 @@ class InOrder(Shown):
             self._disk.put(f"cursor {self.view}", moved)
         return ready
 
+    def load(self, saved: Any) -> None:
+        """After a restart: what waited at the checkpoint may have been delivered since."""
+        self.rows = {key: row for key, row in saved.items() if row.key[-1] > self._cursor[self._source(row)]}
+
     def _source(self, row: Row) -> str:
         return self._sources[row.key[:-1]]

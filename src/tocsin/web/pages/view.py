@@ -150,7 +150,7 @@ def _to_sign_in(page: Page, request: Request) -> Response:
     if page.method != "GET" or (page.path != "/" and not wants_page):
         raise Refusal(401, "unauthenticated", "your session is over: sign in again")
     if not wants_page:  # a program at the door
-        raise Refusal(404, "not_found", "the pages are for browsers; the calls are listed at /openapi.json")
+        return Refusal(404, "not_found", "pages are for browsers; the calls are listed at /openapi.json").response()
     here = request.url.path + ("?" + request.url.query if request.url.query else "")
     found = RedirectResponse(SIGN_IN if here == "/" else f"{SIGN_IN}?next={quote(here, safe='')}", 303)
     if request.cookies.get(COOKIE):

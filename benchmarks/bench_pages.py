@@ -1,0 +1,138 @@
+"""How fast pages come when much is stored: the promise is the overview in 200 ms (p95) with 10^6 notifications.
+
+    python benchmarks/bench_pages.py --size full
+
+Full stores 10^6 notifications of one account, of 200 subscriptions over 14 days, and 2·10^5 documents; small is seconds
+of it. The pages are asked for over HTTP, one after the other, by a browser that is signed in; matches keep arriving
+meanwhile, so that nothing can be answered from memory alone. Prints one JSON object: for each page the first answer
+after the start, p50, p95 and the worst, in milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import httpx
+from sqlalchemy import insert, update
+
+from tests.web.browsing import LIKE_A_BROWSER, seal_of
+from tests.web.serving import ADMIN_TOKEN, serving
+from tocsin.intake import document_to_json, fingerprint
+from tocsin.model import Document
+from tocsin.site import accounts, intake, life
+from tocsin.site.local import LocalPipeline
+from tocsin.site.site import Site
+from tocsin.store import Store, outbox, schema
+from tocsin.store.documents import MATCHING
+from tocsin.store.outbox import Batch
+
+DAYS, CHUNK = 14, 10_000
+PAGES = ("/", "/alerts", "/subscriptions", "/alerts?words=rare", "/pulse", "/editor")
+
+
+@dataclass(frozen=True)
+class Size:
+    notifications: int
+    documents: int
+    subscriptions: int
+    calls: int
+
+
+SIZES = {"small": Size(20_000, 5_000, 50, 20), "full": Size(1_000_000, 200_000, 200, 200)}
+
+
+def fill(folder: Path, size: Size) -> None:
+    """Writes what a long time would have left: documents, one batch that matched them, and its notifications."""
+    store = Store(folder)
+    site = Site(store, None, LocalPipeline(store))
+    accounts.first_start(store, ADMIN_TOKEN)
+    admin = accounts.find(store, accounts.ADMIN)
+    bodies = [{"id": f"s{n}", "query": f"word{n}", "name": f"Subscription {n}"} for n in range(size.subscriptions)]
+    life.create_many(site, admin, bodies)
+    numbers = [life.get(site, admin, body["id"]).number for body in bodies]
+    chance, now = random.Random(1), time.time()
+    begin = now - DAYS * 86_400
+
+    def moment(place: int, many: int) -> float:
+        return begin + (now - begin) * place / many
+
+    with store.write() as transaction:
+        for first in range(0, size.documents, CHUNK):
+            rows = []
+            for n in range(first, min(first + CHUNK, size.documents)):
+                document = Document(f"d{n}", {"title": (f"Paper {n} about word{n % size.subscriptions}",)})
+                at = moment(n, size.documents)
+                row = {"position": n + 1, "id": document.id, "version": 1, "moment": at, "accepted": at, "state": 0}
+                rows.append(row | {"fingerprint": fingerprint(document), "body": document_to_json(document)})
+            transaction.execute(insert(schema.documents), rows)
+        values = {"position": size.documents, "cursor": size.notifications}
+        transaction.execute(update(schema.clock).values(**values))
+    last = size.documents
+    batch, _ = outbox.begin(store, Batch(MATCHING, last, 0, last, 0, last))
+    outbox.finish(store, batch, [])
+    seen: set[tuple[int, int]] = set()
+    for first in range(0, size.notifications, CHUNK):
+        rows = []
+        for n in range(first, min(first + CHUNK, size.notifications)):
+            document = n * size.documents // size.notifications
+            number = numbers[chance.randrange(len(numbers))]
+            while (number, document) in seen:
+                number = numbers[chance.randrange(len(numbers))]
+            seen.add((number, document))
+            word = f"word{document % size.subscriptions}"
+            place = {"atom": word, "field": "title", "value_index": 0, "words": [word], "positions": [3]}
+            rows.append({"cursor": n + 1, "account": admin.name, "subscription": number, "document": f"d{document}",
+                         "version": 1, "position": document + 1, "score": 0.5, "statistics": 0,
+                         "evidence": json.dumps({"clause": word, "atoms": [place]}),
+                         "made": moment(n, size.notifications)})  # fmt: skip
+        with store.write() as transaction:
+            transaction.execute(insert(schema.notifications), rows)
+    store.close()
+
+
+def measure(folder: Path, size: Size) -> dict[str, dict[str, float]]:
+    found = {}
+    with serving(folder) as served, httpx.Client(base_url=served.url, headers=LIKE_A_BROWSER, timeout=120) as client:
+        client.post("/sign-in", data={"seal": seal_of(client.get("/sign-in")), "token": ADMIN_TOKEN})
+        admin = accounts.find(served.site.store, accounts.ADMIN)
+        for path in PAGES:
+            taken = []
+            for n in range(size.calls):
+                arriving = Document(f"new{path}{n}", {"title": (f"word{n % size.subscriptions}",)})
+                intake.publish(served.site, admin, [arriving])
+                start = time.perf_counter()
+                answer = client.get(path)
+                taken.append((time.perf_counter() - start) * 1_000)
+                assert answer.status_code == 200, answer.text
+            cuts = quantiles(taken[1:], n=20)
+            found[path] = {
+                name: round(value, 1)
+                for name, value in (("first", taken[0]), ("p50", cuts[9]), ("p95", cuts[18]), ("worst", max(taken[1:])))
+            }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="small", help="how much is stored (default small)")
+    size = SIZES[parser.parse_args().size]
+    with tempfile.TemporaryDirectory(prefix="tocsin-pages-") as folder:
+        start = time.perf_counter()
+        fill(Path(folder), size)
+        filled = round(time.perf_counter() - start, 1)
+        told = {"size": size.__dict__, "fill_seconds": filled, "milliseconds": measure(Path(folder), size)}
+    print(json.dumps(told, indent=2))
+
+
+if __name__ == "__main__":
+    main()

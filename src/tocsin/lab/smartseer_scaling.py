@@ -1,0 +1,76 @@
+"""SmartSeer §III-C: bandwidth of Send Query is β·R·C·F·Wd; β is fitted, and the example is multiplied out.
+
+**Trap:** the example's inputs (C = 10⁶ queries, Wd = 10⁴ words, F = 0.01, selectivity 10⁻³, 10 bytes) multiply to 1 MB
+for a document; the text says about 10 MB, which is so with β ≈ 10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin.lab.notes import Notes, Panel, draw
+from tocsin.lab.result import Claim, Result
+from tocsin.lab.smartseer_scene import news
+from tocsin.match.rendezvous.cost import list_selectivity, scaling_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How large the experiment is."""
+
+    queries: tuple[int, ...]
+    documents: int
+
+
+SCALES = {
+    "small": Scale((2_500, 5_000, 10_000, 20_000), 15),
+    "paper": Scale((10_000, 20_000, 50_000, 100_000, 200_000), 100),
+}
+
+
+def run(scale: str, seed: int) -> Result:
+    """Counts what Send Query ships for each document."""
+    size = SCALES[scale]
+    notes = Notes(seed)
+    for queries in size.queries:
+        scene = news(seed, size.documents, queries=queries)
+        shipped = sum(
+            len(text) for side in scene.sides for key in scene.words(side) for _, text in scene.lists.get(key.word, ())
+        )
+        settings = scene.settings
+        law = scaling_bytes(
+            queries,
+            settings.document_unique_words,
+            1.0,
+            list_selectivity(settings.vocabulary_words, settings.zipf_exponent, round(settings.query_words_mean)),
+            sum(map(len, scene.texts)) / queries,
+        )
+        mean = shipped / size.documents
+        notes.add("send query", "measured", queries, bytes=mean, beta=mean / law)
+        notes.add("send query", "law, β = 1", queries, bytes=law)
+    panels = [Panel("send query", "bytes", "Send Query", "queries", "bytes per document", is_log=True)]
+    about = {"queries": list(size.queries), "documents": size.documents}
+    return Result(claims(notes), notes.rows, lambda path: draw(notes, panels, path), about)
+
+
+def claims(notes: Notes) -> list[Claim]:
+    """Linear in C; one β; and what the example multiplies to."""
+    measured, betas = notes.of("send query", "measured", "bytes"), notes.of("send query", "measured", "beta")
+    slopes = [value / queries for queries, value in measured.items()]
+    mean = sum(betas.values()) / len(betas)
+    example = {"document_words": 10_000, "keyword_fraction": 0.01, "selectivity": 1e-3, "query_bytes": 10}
+    one = scaling_bytes(1_000_000, **example)
+    return [
+        Claim(
+            "Bandwidth is linear in the number of queries, with one β",
+            "β·R·C·F·Wd",
+            f"β = {mean:.1f} ({', '.join(f'{queries:,.0f}: {beta:.1f}' for queries, beta in betas.items())})",
+            max(slopes) / min(slopes) < 1.25 and max(betas.values()) / min(betas.values()) < 1.25,
+        ),
+        Claim(
+            "The example: a million queries, documents of 10,000 words",
+            "about 10 MB a document",
+            f"{one / 1e6:.0f} MB with β = 1, {10 * one / 1e6:.0f} MB with β = 10; with our β {mean * one / 1e6:.0f} MB",
+            abs(one / 10e6 - 1) < 0.1,
+        ),
+    ]

@@ -1,0 +1,136 @@
+"""Views on Spark: equal to the engine in one process, whatever dies between two batches."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from sqlalchemy import insert
+
+from tests.views.recompute import canonical, recompute
+from tests.views.test_engine import RELATIONS, VIEWS
+from tocsin.pipeline import views as on_spark
+from tocsin.pipeline.views import MATCHES, SparkViews, event_schema, is_native, matches
+from tocsin.store import Store, schema
+from tocsin.store import views as kept
+from tocsin.views.compile import compile_views
+from tocsin.views.engine import Engine
+from tocsin.views.events import Closed, Event
+
+CHOSEN = ["selected", "grouped", "windows", "whole", "joined", "of_windows", "best_groups", "above", "count_left"]
+SQL = RELATIONS + "".join(f"CREATE VIEW {name} AS {VIEWS[name]};\n" for name in CHOSEN)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    opened = Store(f"sqlite:///{tmp_path}/store.db", create=True)
+    kept.create(opened)
+    return opened
+
+
+def batches(seed: int, number: int, length: int) -> list[dict[str, list[tuple[Any, ...]]]]:
+    chance = random.Random(seed)
+    tick = {"r": 0, "s": 0}
+    made = []
+    for _ in range(number):
+        batch: dict[str, list[tuple[Any, ...]]] = {"r": [], "s": []}
+        for _ in range(length):
+            relation = chance.choice("rs")
+            tick[relation] += chance.randint(1, 3)
+            key, x = chance.choice(["a", "b", "c", None]), chance.choice([None, 0, 1, 2, 3, 4, 1 << 62])
+            more = (chance.choice([None, 0.1, 0.2, 3.5]),) if relation == "r" else ()
+            batch[relation].append((tick[relation], key, x, *more))
+        made.append(batch)
+    return made
+
+
+def frames(spark: SparkSession, plan: Any, batch: dict[str, list[tuple[Any, ...]]]) -> dict[str, DataFrame]:
+    return {
+        name: spark.createDataFrame(rows, event_schema(plan.relations[name])).repartition(2)
+        for name, rows in batch.items() if rows
+    }  # fmt: skip
+
+
+def printed(changes: Any) -> list[str]:
+    return sorted(str(change.json()) for change in changes)
+
+
+def test_batches_on_spark_equal_the_engine_in_one_process(spark, store):
+    """Groups in parts, joins and lists by rows, views of views; a restart and a repeat after every batch."""
+    plan = compile_views(SQL).plan
+    engine, views = Engine(plan), SparkViews(store, "mine", plan, spark)
+    native = [node for node in plan.nodes() if is_native(node)]
+    assert len(native) >= 3
+    assert set(views._engine.tallied.values()) == set(native)
+    items: list[dict[str, Any]] = []
+    for number, batch in enumerate(batches(5, 3, 40)):
+        told = engine.step([Event(name, row[0], row) for name, rows in batch.items() for row in rows])
+        repeated = {name: [*rows, *rows[:3]] for name, rows in batch.items()}
+        assert printed(views.run(number, frames(spark, plan, repeated))) == printed(told)
+        views = SparkViews(store, "mine", plan, spark)
+        assert printed(views.state()) == printed(engine.state())
+        assert views.run(number, frames(spark, plan, batch)) == []
+        names = {"r": ("tick", "k", "x", "y"), "s": ("tick", "k", "z")}
+        items += [{"relation": r, **dict(zip(names[r], row, strict=True))} for r, rows in batch.items() for row in rows]
+    engine.step([Closed("r"), Closed("s")])
+    views.run(9, {}, closed=("r", "s"))
+    assert printed(views.state()) == printed(engine.state())
+    assert all(change.final for change in views.state())
+    for view, rows in recompute(SQL, items).items():
+        assert canonical(views.rows(view)) == canonical(rows), view
+    kept.forget(store, "mine")
+    assert kept.read(store, "mine") == ([], [], [])
+
+
+def test_a_batch_that_dies_before_its_transaction_changes_nothing(spark, store, monkeypatch):
+    plan = compile_views(SQL).plan
+    views = SparkViews(store, "mine", plan, spark)
+    first, second = batches(6, 2, 20)
+    views.run(0, frames(spark, plan, first))
+    before = printed(views.state())
+
+    def die(*arguments: Any, **named: Any) -> bool:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(on_spark.kept, "write", die)
+        with pytest.raises(OSError, match="disk is full"):
+            views.run(1, frames(spark, plan, second))
+    assert printed(views.state()) == before
+    assert views.run(1, frames(spark, plan, second))
+    assert printed(SparkViews(store, "mine", plan, spark).state()) == printed(views.state())
+
+
+def test_who_matched_more_than_five_times_a_day(spark, store):
+    """Matches are a source relation like any other: the outbox's cursor is their tick."""
+    chance = random.Random(2)
+    sql = (
+        MATCHES
+        + """
+    CREATE VIEW busy AS SELECT subscription, day, count(*) AS n FROM matches GROUP BY subscription, day
+        HAVING count(*) > 5;
+    """
+    )
+    with store.write() as transaction:
+        for number in (1, 2, 3):
+            transaction.execute(insert(schema.subscriptions).values(
+                number=number, account="ada", id=f"s{number}", gone=0, state="active", about="{}", revision=1,
+                created=0.0, changed=0.0,
+            ))  # fmt: skip
+        for cursor in range(1, 61):
+            transaction.execute(insert(schema.notifications).values(
+                cursor=cursor, account="ada", subscription=chance.choice([1, 1, 1, 2, 3]), document=f"d{cursor}",
+                version=1, position=cursor, score=0.5, statistics=0, made=86_400.0 * (cursor // 20),
+            ))  # fmt: skip
+    plan = compile_views(sql).plan
+    views = SparkViews(store, "alerts", plan, spark)
+    views.run(0, {"matches": matches(store, spark, 0, 25)})
+    views.run(1, {"matches": matches(store, spark, 25)})
+    rows = kept.matches_after(store, 0, 1000)
+    wanted = {(row.subscription, row.day): sum(r[1:2] + r[5:] == row[1:2] + row[5:] for r in rows) for row in rows}
+    found = {(row["subscription"], row["day"]): row["n"] for row in views.rows("busy")}
+    assert found.keys() == {key for key, n in wanted.items() if n > 5}
+    assert all(n == {"at_least": wanted[key]} for key, n in found.items())

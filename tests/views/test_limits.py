@@ -1,0 +1,43 @@
+"""Limits of views: what is too much is refused with a sentence that names it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.views.test_engine import SQL
+from tocsin.errors import ViewError
+from tocsin.views.compile import compile_views
+from tocsin.views.limits import LIMITS
+
+WIDE = "CREATE RELATION r (tick BIGINT, " + ", ".join(f"c{at} BIGINT" for at in range(300)) + ");"
+MANY = "CREATE RELATION r (tick BIGINT, x BIGINT); CREATE VIEW v AS " + " UNION ALL ".join(
+    f"SELECT x FROM r WHERE x > {at}" for at in range(40)
+)
+
+
+def test_everything_in_the_tests_is_allowed():
+    LIMITS.check_text(SQL)
+    LIMITS.check_plan(compile_views(SQL).plan)
+
+
+@pytest.mark.parametrize(
+    ("limits", "sql", "message"),
+    [
+        (replace(LIMITS, views_max=3), SQL, "views, and 3 are allowed"),
+        (replace(LIMITS, nodes_max=9), SQL, "operators, and 9 are allowed"),
+        (LIMITS, WIDE, "relation r: it has 301 columns, and 256 are allowed"),
+        (LIMITS, MANY, "it reads 40 relations, and 32 are allowed"),
+    ],
+)
+def test_too_much_is_refused(limits, sql, message):
+    compiled = compile_views(sql)
+    assert not compiled.refused
+    with pytest.raises(ViewError, match=message):
+        limits.check_plan(compiled.plan)
+
+
+def test_a_long_text_is_refused_before_it_is_compiled():
+    with pytest.raises(ViewError, match="300,000 bytes"):
+        LIMITS.check_text("x" * 300_000)
