@@ -153,7 +153,8 @@ def main() -> None:
     scale = 1 if parser.parse_args().size == "small" else 10
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        found = {
+        found: dict[str, Any] = {
+            "benchmark": "net",
             "envelope": envelopes(folder / "envelope", 2_000 * scale),
             "stream": asyncio.run(stream(folder / "stream", 5_000 * scale)),
             "puts_one_at_a_time": asyncio.run(puts(folder / "single", 8, 50 * scale, 1)),

@@ -24,6 +24,17 @@ def window(request):
     return request.param
 
 
+def test_no_page_complains_or_runs_over_the_edge(browse, picture, window):
+    browser = browse(**WINDOWS[window])
+    browser.sign_in(TOKEN)
+    browser.sees("Overview", "h1")
+    for path in PAGES:
+        browser.open(path)
+        assert browser.overflow() <= 0, path
+        picture(browser, f"{window}-{path.strip('/') or 'overview'}")
+    assert browser.complaints() == []
+
+
 def test_a_newcomer_finds_what_they_look_for(site, browse, picture, window):
     browser, name = browse(**WINDOWS[window]), f"Gossip about the sea ({window})"
     browser.open("/")
@@ -98,17 +109,6 @@ def test_a_newcomer_finds_what_they_look_for(site, browse, picture, window):
     assert name not in "".join(browser.texts("article"))
     httpx.delete(f"{site.url}/api/v1/documents/{document['id']}", headers=headers)  # the next window starts anew
     assert [one for one in browser.complaints() if "403" not in one] == []  # that of the wrong token
-
-
-def test_no_page_complains_or_runs_over_the_edge(browse, picture, window):
-    browser = browse(**WINDOWS[window])
-    browser.sign_in(TOKEN)
-    browser.sees("Overview", "h1")
-    for path in PAGES:
-        browser.open(path)
-        assert browser.overflow() <= 0, path
-        picture(browser, f"{window}-{path.strip('/') or 'overview'}")
-    assert browser.complaints() == []
 
 
 def test_axe_finds_no_serious_violation(browse, axe, window):

@@ -20,14 +20,8 @@ from tocsin.query.semantics import Knowledge
 
 KNOWLEDGE = Knowledge()
 QUERIES = [
-    "peer",
-    "peer networks",
-    "ring OR chord",
-    "networks AND NOT ring",
-    '"peer networks"',
-    "title:chord",
-    "absent",
-]
+    "peer", "peer networks", "ring OR chord", "networks AND NOT ring", '"peer networks"', "title:chord", "absent",
+]  # fmt: skip
 WORDS = ["peer", "networks", "ring", "chord", "node", "key"]
 
 

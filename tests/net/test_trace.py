@@ -41,4 +41,15 @@ def test_messages_and_bytes_of_the_world_are_those_of_real_connections(tmp_path,
     addresses, messages, sizes, told = asyncio.run(in_drivers(tmp_path, steps, 6))
     assert (messages, sizes, told) == in_the_world(steps, addresses)
     assert (messages, sizes, told) != in_the_world(steps[:-6], addresses)  # one round of ticks less is seen
-    assert {"Route", "Owner", "Next", "Stabilise", "HandOver", "Replicate", "Cast", "Receipt"} <= messages.keys()
+    assert {
+        "Route",
+        "Owner",
+        "Next",
+        "Stabilise",
+        "HandOver",
+        "Replicate",
+        "Cast",
+        "Receipt",
+        "Done",
+        "Notify",
+    } <= messages.keys()

@@ -34,7 +34,7 @@ CACHE = MulticastSettings(cache_entries_max=20, list_max=4)
 
 
 def script(seed: int, nodes: int, actions: int) -> list[Step]:
-    """Joins, each with ticks until its place is settled; then puts, gets, lookups, multicasts, queries, documents; a leave."""
+    """Joins, each with ticks until its place is settled; then all that a ring is for; then a leave."""
     chance = Random(f"trace {seed}")
     steps: list[Step] = []
     for node in range(nodes):
@@ -80,7 +80,7 @@ def act(process: Scripted, step: Step, now: float) -> list[Effect]:
     elif what == "cast":
         effects = one.multicast.send(Note(rest[0]), rest[1], now, Method(rest[2]))
     elif what == "subscribe":
-        effects = process.words.subscriber.subscribe(*rest, now)
+        effects = process.words.subscriber.subscribe(rest[0], rest[1], now)
     elif what == "publish":
         effects = process.words.publisher.publish(Document(rest[0], {"title": (rest[1],)}), now)
     else:

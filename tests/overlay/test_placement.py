@@ -12,18 +12,34 @@ import pytest
 
 from tocsin.errors import SettingError
 from tocsin.match.rendezvous.notification import Notification
-from tocsin.match.rendezvous.payload import Join
-from tocsin.overlay.chord import ChordSettings
-from tocsin.overlay.delivery import Delivery
+from tocsin.match.rendezvous.payload import Join, PackedDocument
+from tocsin.model import Document
+from tocsin.overlay.chord import ChordSettings, Route
+from tocsin.overlay.delivery import Delivery, Heard, Notified
+from tocsin.overlay.items import Put
 from tocsin.overlay.member import Member
+from tocsin.overlay.message import Item, peer
+from tocsin.overlay.node import Deliver, Send
 from tocsin.overlay.placement import home, publisher, subscriber
-from tocsin.overlay.placement.entry import Disjunction, Entry, Mode
+from tocsin.overlay.placement.entry import LIST_KIND, QUERY_KIND, Disjunction, Entry, Mode, word_key
 from tocsin.overlay.placement.home import Home
 from tocsin.overlay.placement.lists import Lists
+from tocsin.overlay.placement.messages import (
+    Announce,
+    AskFrequency,
+    Done,
+    Frequency,
+    Inquire,
+    Judge,
+    Publish,
+    Respond,
+    Spread,
+)
 from tocsin.overlay.placement.publisher import Publisher
 from tocsin.overlay.placement.settings import PlacementSettings
 from tocsin.overlay.placement.subscriber import Subscriber
-from tocsin.overlay.placement.words import Words
+from tocsin.overlay.placement.words import Roles, Words
+from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge
 from tocsin.sim.faults import FaultLimits
 from tocsin.sim.placements import ROLE_MIXES, PlacementScenario, draw_scenario, run_placement
@@ -76,13 +92,12 @@ def test_every_mix_of_roles_is_the_oracle(roles, clients, mode):
 
 
 def test_a_role_that_a_node_has_not_is_said():
+    reader = Words(Member("a"), Knowledge(), roles=Roles(publisher=False))
     with pytest.raises(ValueError, match="not the role of a publisher"):
-        _run_with(ROLE_MIXES[1][1]).publisher  # noqa: B018
-
-
-def _run_with(roles):
-
-    return Words(Member("a"), Knowledge(), roles=roles)
+        reader.visit(Document("d"))
+    author = Words(Member("a"), Knowledge(), roles=Roles(subscriber=False))
+    with pytest.raises(ValueError, match="not the role of a subscriber"):
+        author.homes(parse("word"))
 
 
 # --- under faults ----------------------------------------------------------------------------------------------------
@@ -267,3 +282,64 @@ def test_without_copies_queries_are_lost():
     """The faults are real: with r = 1 something is missed."""
     scenario = PlacementScenario(limits=CRASHES, chord=ChordSettings(replicas=1))
     assert any("missed" in str(run_placement(seed, scenario).violations) for seed in range(20))
+
+
+def test_leavers_with_a_doubting_node_between_them_do_not_wait_for_ever():
+    """Seed 48 found it: a leaver refused the claim of the node that the other leaver was waiting for."""
+    outcome = run_placement(48, draw_scenario(48))
+    assert not outcome.violations, str(outcome)
+    assert outcome.due > 50
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+STRANGER = peer("stranger")
+NONSENSE = [
+    Route(0, Publish(STRANGER, 1, b"no document", "d", 1, ()), 0, 0, 0),
+    Route(0, Publish(STRANGER, 1, PackedDocument.of(Document("other")).data, "d", 1, ()), 0, 0, 0),
+    Route(0, Announce(STRANGER, 1, b"\xc1", ()), 0, 0, 0),
+    Route(0, Announce(STRANGER, 1, b"\x92\x01\x90", ()), 0, 0, 0),
+    Spread(0, Judge(1, STRANGER, "a", ())),
+    Spread(0, Publish(STRANGER, 1, b"no document", "d", 1, ())),
+    Judge(1, STRANGER, "AND AND (", ("d",)),
+]
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE)
+def test_nonsense_is_dropped_counted_and_not_answered(nonsense):
+    node = Member("a")
+    Words(node, Knowledge())
+    node.start(0.0)
+    assert [effect for effect in node.handle(nonsense, 1.0) if isinstance(effect, Send)] == []
+    assert node.dropped == 1
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        Inquire(STRANGER, 99, 1, 0, b"\xc1"),
+        Respond(99, 0, b"\xc1"),
+        Done(99, (1, 2), STRANGER, 0, b"no report"),
+        Frequency(99, 3),
+        Heard(STRANGER, 0, 5, (1, 2)),
+    ],
+)
+def test_answers_that_nobody_asked_for_change_nothing(nonsense):
+    node = Member("a")
+    Words(node, Knowledge())
+    node.start(0.0)
+    assert node.handle(nonsense, 1.0) == []
+
+
+def test_entries_and_lists_that_are_no_such_thing_are_passed_over():
+    node = Member("a")
+    words = Words(node, Knowledge())
+    node.start(0.0)
+    key = word_key("ring")
+    for kind, name in ((QUERY_KIND, b"no number"), (QUERY_KIND, b"0 s"), (LIST_KIND, b"ring\0x"), (LIST_KIND, b"\xff")):
+        node.handle(Route(key, Put(1, STRANGER, (Item(key, kind, name, 1, b"\xc1"),)), 0, 0, 0), 1.0)
+    effects = words.publisher.publish(Document("d", {"text": ("ring",)}), 2.0)
+    assert not [effect for effect in effects if isinstance(effect, Deliver) and isinstance(effect.what, Notified)]
+    assert node.handle(Route(key, AskFrequency(1, STRANGER, "ring"), 0, 0, 0), 3.0) == [
+        Send("stranger", Frequency(1, 1))
+    ]

@@ -10,6 +10,12 @@ from datetime import date
 import pytest
 
 from tests.views.recompute import canonical, check_final, interleave, recompute, run
+from tocsin.markup import read_markup
+from tocsin.model import Document
+from tocsin.query.parse import parse
+from tocsin.query.semantics import Knowledge, holds
+from tocsin.query.xpath.parse import parse_xpath
+from tocsin.query.xpath.semantics import holds_xpath
 from tocsin.views.compile import compile_views
 from tocsin.views.engine import Engine
 from tocsin.views.events import Decoder
@@ -226,6 +232,7 @@ CREATE VIEW board AS SELECT team, count(*) AS goals FROM goals GROUP BY team;
 """
 
 
+@pytest.mark.row("G9")
 @pytest.mark.parametrize("seed", range(10))
 def test_was_there_a_tick_when_boston_led_detroit(seed):
     """§1.2.2: the scoreboard cannot tell, the finer query can, and for each tick finally as soon as it is known."""
@@ -311,3 +318,44 @@ def test_an_alert_tells_only_who_enters_and_who_leaves():
     messages = [change for item in items for change in engine.step([decoder.item(item)])]
     assert canonical([c.row for c in engine.state()]) == canonical(recompute(HIGH_TRADERS, items)["high_traders"])  # type: ignore[misc]
     assert 0 < len(messages) <= 2 * 9, "entered, then final: at most twice for each of 9 rows"
+
+
+# --- one query, four ways --------------------------------------------------------------------------------------------
+
+PAPERS = "CREATE RELATION papers (tick BIGINT, id TEXT, author TEXT, year BIGINT);"
+FOUR_WAYS = [
+    ("author:knuth year:[1990 TO *]", 'author = "knuth" AND year >= 1990',
+     '/paper[author = "knuth"][year >= 1990]', "author = 'knuth' AND year >= 1990"),
+    ("author:knuth OR author:lamport", 'author = "knuth" OR author = "lamport"',
+     '/paper[author = "knuth" or author = "lamport"]', "author IN ('knuth', 'lamport')"),
+    ("year:[1980 TO 1995} NOT author:lamport", 'year >= 1980 AND year < 1995 AND NOT author = "lamport"',
+     '/paper[year >= 1980][year < 1995][not(author = "lamport")]',
+     "year >= 1980 AND year < 1995 AND NOT author = 'lamport'"),
+]  # fmt: skip
+
+
+@pytest.mark.row("X1")
+@pytest.mark.parametrize("ways", FOUR_WAYS, ids=range(len(FOUR_WAYS)))
+def test_the_same_query_as_words_fields_path_and_relation(ways):
+    """Keyword, AWP, XPath and relational form find the same papers."""
+    words, fields, path, condition = ways
+    chance = random.Random(1)
+    papers = [
+        Document(f"d{at}", {"author": (chance.choice(["knuth", "lamport", "gray"]),), "year": (1970 + at,)})
+        for at in range(40)
+    ]  # fmt: skip
+    found: dict[str, set[str]] = {"words": set(), "fields": set(), "path": set(), "relation": set()}
+    rows = []
+    for paper in papers:
+        author, year = paper.fields["author"][0], paper.fields["year"][0]
+        markup = read_markup(f"<paper><author>{author}</author><year>{year}</year></paper>")
+        for name, text in (("words", words), ("fields", fields)):
+            found[name] |= {paper.id} if holds(parse(text), paper, Knowledge()) else set()
+        found["path"] |= {paper.id} if holds_xpath(parse_xpath(path), markup) else set()
+        rows.append({"id": paper.id, "author": author, "year": year})
+    sql = f"{PAPERS} CREATE VIEW found AS SELECT id FROM papers WHERE {condition};"
+    engine, _ = run(sql, events("papers", rows)[:-1])
+    assert all(change.final for change in engine.state()), "an event that matches does so for good"
+    found["relation"] = {change.row["id"] for change in engine.state()}  # type: ignore[index]
+    assert found["words"] == found["fields"] == found["path"] == found["relation"]
+    assert 0 < len(found["words"]) < len(papers)

@@ -130,6 +130,7 @@ def check_visits(settings: WorkloadSettings, seed: int) -> int:
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.row("S4")
 def test_a_document_that_visits_the_owners_of_its_words_misses_nothing() -> None:
     """§III-B, Document Insertion: 100,000 queries × 1,000 documents."""
@@ -304,6 +305,7 @@ def test_a_filter_has_no_false_negatives_and_leaves_few_queries(scene: Scene, bi
 # --- §IV-B: the model ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.row("S7")
 def test_as_many_queries_survive_a_filter_as_the_formula_says() -> None:
     """Q′ = Q0 + Σ Qi·fⁱ, with Qi counted on the documents themselves."""
@@ -351,6 +353,7 @@ def share_of_best(pairs: Iterable[tuple[Scene, Pair]]) -> tuple[float, Counter[J
     return good / best.total(), best
 
 
+@pytest.mark.slow
 @pytest.mark.row("S7")
 def test_the_model_picks_the_cheapest_join_for_nine_of_ten_pairs() -> None:
     """§IV-B, end: "the above simple model predicts well the best approach to use"."""
@@ -404,6 +407,7 @@ class RealScene:
         return DocumentFacts.of(pair.side), QueryFacts.of(pair.queries, pair.words, self.share)
 
 
+@pytest.mark.slow
 @pytest.mark.row("S7")
 def test_the_model_picks_the_cheapest_join_on_real_papers(data_dir: Path) -> None:
     """The same on abstracts of the ACL Anthology, with words of titles as queries."""
@@ -459,6 +463,7 @@ def send_query_bytes(queries: int) -> tuple[float, Scene]:
     return sizes.total() / scene.measured, scene
 
 
+@pytest.mark.slow
 @pytest.mark.row("S8")
 def test_send_query_grows_linearly_with_the_queries_and_beta_can_be_fitted() -> None:
     """§III-C: β·R·C·F·Wd is linear in C; β is what the independence of words leaves out."""
@@ -617,6 +622,7 @@ def adaptive_bytes(scenes: Iterable[Scene], ring: Ring) -> tuple[int, list[Count
     return total, chosen
 
 
+@pytest.mark.slow
 @pytest.mark.row("S10")
 def test_choosing_per_document_costs_no_more_than_the_best_constant_choice() -> None:
     """§V-E: "an adaptive approach is best"; at most 5 % above the best of all static choices as phases change."""

@@ -159,7 +159,7 @@ def test_eight_nodes_through_a_bad_network_and_one_of_them_killed(tmp_path: Path
     async def check() -> None:
         async with ring_of(tmp_path, NODES, seed=1) as ring:
             ring.trouble(0.01, 0.1)
-            await ring.put(20)
+            await ring.put(12)
             victim = ring.nodes[3]
             before = (await victim.status())["items"]
             victim.kill()
@@ -168,7 +168,7 @@ def test_eight_nodes_through_a_bad_network_and_one_of_them_killed(tmp_path: Path
             ring.trouble(0.0, 0.0)
             await ring.until_right()
             assert before == 0 or (await victim.status())["items"] > 0
-            await ring.check(40)
+            await ring.check(25)
             assert sum(node.proxy.broken for node in ring.nodes) > 0
             # One that leaves in order takes nothing with it.
             leaver = ring.nodes.pop()

@@ -136,7 +136,7 @@ def acknowledge_for_itself(self, knowledge, now):
 BUGS: dict[str, tuple[Any, str, Callable[..., Any], str, int]] = {
     "acknowledges before its checkpoint": (broker.Broker, "_learn", acknowledge_at_once, "grouped windows", 22),
     "delivers before it logs": (sources.Source, "_log", lambda self, knowledge: None, "grouped selected", 20),
-    "unsays what was certain when upstream comes back": (links, "newer", lambda before, value: value, "", 105),
+    "unsays what was certain when upstream comes back": (links, "newer", lambda before, value: value, "", 75),
     "skips a state that it never got": (links.Inlet, "take", skip_a_version, "grouped windows", 9),
     "takes versions of one life for those of another": (
         links.Inlet, "take", keep_the_old_durable, "selected merged_sum joined", 34),

@@ -190,6 +190,7 @@ def test_sums_are_right_though_everything_comes_three_times():
 # --- why the middleware should know the state (§1.1) -----------------------------------------------------------------
 
 
+@pytest.mark.row("G9")
 def test_after_an_absence_one_fresh_state_is_sent():
     """§1.1, reconnection: a state instead of the log; benchmarks/bench_reconnect.py has the figures of 30 minutes."""
     found = reconnect(20, 1.0, 30.0)
@@ -220,6 +221,7 @@ CREATE VIEW high_traders AS SELECT issue, tick / 20 AS hour FROM quotes GROUP BY
 """
 
 
+@pytest.mark.row("G9")
 def test_an_alert_sends_only_who_enters_and_who_leaves():
     """§1.1, alerts: rows reach the subscriber only when they change what it sees."""
     plan = compile_views(HIGH).plan
@@ -245,6 +247,7 @@ CREATE VIEW number AS SELECT issue, count(*) AS n, max(price) AS high FROM watch
 """
 
 
+@pytest.mark.row("G9")
 @pytest.mark.parametrize("seed", range(5))
 def test_a_buy_list_changes_without_gap_or_double(seed):
     """§1.1, dynamic subscriptions: another party's list at another broker, over a bad network."""

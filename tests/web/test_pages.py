@@ -261,3 +261,29 @@ def test_static_files_are_kept_by_the_browser_and_change_their_address_with_thei
     assert answer.headers["content-type"].startswith("text/css")
     assert "immutable" in answer.headers["cache-control"]
     assert "?" in address
+
+
+def test_a_preview_is_the_pipelines_and_while_it_starts_the_sites_own(tmp_path):
+    from tests.web.serving import serving
+    from tests.web.test_preview import Remembering
+    from tocsin.errors import PipelineError
+
+    asked = []
+
+    class Starting(Remembering):
+        is_ready = False
+
+        def preview(self, wanted, period):
+            asked.append(wanted.query)
+            if not self.is_ready:
+                raise PipelineError("Spark starts")
+            return super().preview(wanted, period)
+
+    with serving(tmp_path, pipeline=Starting) as served:
+        visitor = Visitor(served, "publisher-early")
+        publish(visitor, id="p", title="early")
+        for is_ready in (False, True):
+            Starting.is_ready = is_ready
+            page = visitor.post("/editor", query="early", do="preview")
+            assert "It would have found 1 document" in words(page)
+    assert asked == ["early", "early"]

@@ -19,6 +19,7 @@ from tocsin.cli import (
     harvest,
     lab,
     match,
+    node,
     notifications,
     preview,
     publish,
@@ -36,7 +37,7 @@ from tocsin.errors import InputError, QueryError, SettingError, TocsinError
 COMMANDS = (
     *(match, search, explain, view),
     *(up, subscribe, publish, preview, notifications, sources, harvest, account, audit, backup, restore),
-    *(lab, tour),
+    *(node, lab, tour),
 )
 
 

@@ -381,8 +381,9 @@ class Membership:
         if not chord.is_placed or chord.is_gone or sender.address in (self.me.address, *self._left):
             return []
         self._hear(sender)
+        # A leaver gives, too: else two leavers and the node between them, which must claim, wait for each other.
         if self._is_in_doubt():  # what it has may not be all
-            return []  # (A leaver does give: else two leavers, each waiting for the node between them, wait for ever.)
+            return []
         if sender.key == self.me.key:
             return [Send(sender.address, Neighbours(self.me, self.me, (), ()))]
         low = chord.predecessor

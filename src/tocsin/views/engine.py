@@ -170,6 +170,8 @@ class _View:
         self._best = best
         self._keep = keep
         self.shown: dict[Key, Row] = {}
+        self._visible = node.visible
+        self._key_names = node.key_names
         self._columns = [column.name for column in node.columns[: node.visible]]
 
     def take(self, rows: Sequence[Row]) -> Iterator[Change]:
@@ -192,7 +194,7 @@ class _View:
             yield self._change(row)
 
     def _looks_different(self, before: Row, row: Row) -> bool:
-        for old, new in zip(before.cells[: self.node.visible], row.cells, strict=False):
+        for old, new in zip(before.cells[: self._visible], row.cells, strict=False):
             if old != new and json_of(old) != json_of(new):
                 return True
         return before.is_final() != row.is_final()
@@ -201,5 +203,5 @@ class _View:
         return dict(zip(self._columns, map(json_of, row.cells), strict=False))
 
     def _change(self, row: Row) -> Change:
-        key = dict(zip(self.node.key_names, map(json_of, row.key), strict=True))
+        key = dict(zip(self._key_names, map(json_of, row.key), strict=True))
         return Change(self.name, key, self._cells(row) if row.is_shown() else None, row.is_final())

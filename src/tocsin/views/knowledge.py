@@ -15,7 +15,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any, TypeAlias
 
 from tocsin.views.ticks import FIRST_TICK, LAST_TICK, Range, Ticks
@@ -249,13 +248,13 @@ class Receiver:
 
     def _curiosity(self, now: Seconds, acknowledge: bool) -> Curiosity | None:
         missing = self.store.gaps()
-        self._asked_at = {gap: at for gap, at in self._asked_at.items() if gap in missing or gap[1] == LAST_TICK}
         if now - self._moved_at >= self._patience:
             last = self.store.known.last()
             missing.append((FIRST_TICK if last is None else last + 1, LAST_TICK))
-        wanted = [gap for gap in missing if now - self._asked_at.get(gap, -inf) >= self._patience]
-        for gap in wanted:
-            self._asked_at[gap] = now
+        recent = {gap: at for gap, at in self._asked_at.items() if now - at < self._patience}
+        # A gap that is being filled shrinks with every message: what is left of it was asked for, too.
+        wanted = [gap for gap in missing if not any(first <= gap[0] and gap[1] <= last for first, last in recent)]
+        self._asked_at = recent | dict.fromkeys(wanted, now)
         if not wanted and not acknowledge:
             return None
         return Curiosity(self.relation, tuple(wanted), self._delivered)

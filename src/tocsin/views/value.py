@@ -178,19 +178,18 @@ def json_of(value: Value) -> Any:
     """The value as the contract prints it: evolving values say so, final ones are plain JSON."""
     if value.__class__ in PLAIN:
         return value
-    if isinstance(value, Rows):
-        return value.json()
+    if isinstance(value, SoFar):  # the commonest first: this is most of what printing costs
+        low, high = value.low, value.high
+        if high is None:
+            return {"so_far": json_of(value.now)} if low is None else {"at_least": low}
+        return {"at_most": high} if low is None else {"between": [low, high]}
     if isinstance(value, Latest):
         return {"latest": json_of(value.now), "tick": value.tick}
+    if isinstance(value, Rows):
+        return value.json()
     if isinstance(value, Growing):
         return {"so_far": value.now.json()}
-    if not isinstance(value, SoFar):
-        return {"unknown": True} if value is UNKNOWN else None
-    if value.low is None and value.high is None:
-        return {"so_far": json_of(value.now)}
-    if value.high is None:
-        return {"at_least": value.low}
-    return {"at_most": value.high} if value.low is None else {"between": [value.low, value.high]}
+    return {"unknown": True} if value is UNKNOWN else None
 
 
 # --- functions in general --------------------------------------------------------------------------------------------

@@ -111,7 +111,9 @@ def check(view: View) -> Response:
         where = {"field": found.field, "position": found.position, "line": found.line, "caret": found.caret}
         return json_answer({"state": "mistake", "message": found.message, **where})
     read = made.parsed if made.parsed is not None else made.xpath
-    return json_answer({"state": "good", "read": read, "cost": made.cost, "notes": list(made.notes)})
+    return json_answer(
+        {"state": "good", "read": read, "cost": made.cost, "notes": [_sentence(note) for note in made.notes]}
+    )
 
 
 def preview(view: View) -> Response:
@@ -158,7 +160,7 @@ def _past(site: Site, asked: Asked, query: Any, path: Any) -> tuple[Any, bool, i
         try:
             return site.pipeline.preview(asked, (None, None)), False, None
         except PipelineError:
-            pass  # it starts: the newest documents are better than an empty page, and the page says which they are
+            pass  # it starts: the newest documents are better than an empty page, which says so if they are not all
     found = look_back(site.store, site.analysis, query, path)
     return found, found.is_partial, found.looked_at
 
@@ -187,7 +189,7 @@ def mistake_of(problem: Problem, values: dict[str, str]) -> Mistake:
     """A problem as it is shown under the text that it is about."""
     field = problem.field or ""
     message = problem.message.partition("\n")[0]
-    message = message[:1].upper() + message[1:]
+    message = message[:1].upper() + message[1:]  # a sentence of its own here
     if problem.position is None:
         return Mistake(field, message, None, "", "")
     message = message.removesuffix(f" (position {problem.position})")
@@ -197,3 +199,7 @@ def mistake_of(problem: Problem, values: dict[str, str]) -> Mistake:
     end = text.find("\n", position)
     line = text[start : len(text) if end < 0 else end]
     return Mistake(field, message, position, line, " " * (position - start) + "^")
+
+
+def _sentence(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:]}."

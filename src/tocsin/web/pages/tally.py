@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -57,7 +57,7 @@ class Tally:
         edges, now = self._edges(step, number)
         cursors = self._cursors(edges, now)
 
-        def count(missing: Sequence[int]) -> dict[Hashable, list[int]]:
+        def count(missing: Sequence[int]) -> Mapping[Any, list[int]]:
             return {account: glance.between(self._store, missing, account)}
 
         return Series(edges[0], step, self._counted([account], edges, cursors, now, count)[account])
@@ -67,8 +67,8 @@ class Tally:
         edges, now = self._edges(step, number)
         cursors = self._cursors(edges, now)
 
-        def count(missing: Sequence[int]) -> dict[Hashable, list[int]]:
-            return {one: counts for one, counts in glance.between_each(self._store, missing, numbers).items()}
+        def count(missing: Sequence[int]) -> Mapping[Any, list[int]]:
+            return glance.between_each(self._store, missing, numbers)
 
         found = self._counted(list(numbers), edges, cursors, now, count)
         return {one: Series(edges[0], step, found[one]) for one in numbers}
@@ -89,7 +89,7 @@ class Tally:
         edges: Sequence[float],
         cursors: Sequence[int],
         now: float,
-        count: Callable[[Sequence[int]], dict[Hashable, list[int]]],
+        count: Callable[[Sequence[int]], Mapping[Any, list[int]]],
     ) -> dict[Hashable, tuple[int, ...]]:
         """The counts of each key: what is remembered, and from the first span that is not, counted now."""
         whole = [place for place in range(len(edges) - 1) if edges[place + 1] < now - SETTLED_SECONDS]
