@@ -84,15 +84,15 @@ def fill(folder: Path, size: Size) -> None:
     for first in range(0, size.notifications, CHUNK):
         rows = []
         for n in range(first, min(first + CHUNK, size.notifications)):
-            document = n * size.documents // size.notifications
+            at = n * size.documents // size.notifications
             number = numbers[chance.randrange(len(numbers))]
-            while (number, document) in seen:
+            while (number, at) in seen:
                 number = numbers[chance.randrange(len(numbers))]
-            seen.add((number, document))
-            word = f"word{document % size.subscriptions}"
+            seen.add((number, at))
+            word = f"word{at % size.subscriptions}"
             place = {"atom": word, "field": "title", "value_index": 0, "words": [word], "positions": [3]}
-            rows.append({"cursor": n + 1, "account": admin.name, "subscription": number, "document": f"d{document}",
-                         "version": 1, "position": document + 1, "score": 0.5, "statistics": 0,
+            rows.append({"cursor": n + 1, "account": admin.name, "subscription": number, "document": f"d{at}",
+                         "version": 1, "position": at + 1, "score": 0.5, "statistics": 0,
                          "evidence": json.dumps({"clause": word, "atoms": [place]}),
                          "made": moment(n, size.notifications)})  # fmt: skip
         with store.write() as transaction:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 from selenium.webdriver.common.by import By
@@ -10,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.browser.driving import DESKTOP, PHONE
 from tests.browser.inhabited import TOKEN
 
-WINDOWS = {
+WINDOWS: dict[str, dict[str, Any]] = {
     "desktop": {"size": DESKTOP},
     "phone": {"size": PHONE},
     "dark": {"size": DESKTOP, "dark": True},

@@ -240,6 +240,7 @@ def check(site: Killable, load: Load) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_the_demonstration_tells_alerts_and_stops_in_order(tmp_path: Path) -> None:
     """What a newcomer sees: the address first, the token once, then alerts; ctrl-C ends it, and leaves no folder."""
     temporary = tmp_path / "temporary"
@@ -277,6 +278,7 @@ def test_the_demonstration_tells_alerts_and_stops_in_order(tmp_path: Path) -> No
         process.communicate()
 
 
+@pytest.mark.slow
 def test_killed_twice_under_load(tmp_path: Path, record_property: Any) -> None:
     record_property("measured", killed_under_load(tmp_path, kills=2, seed=1))
 

@@ -113,7 +113,7 @@ def test_a_subscription_is_paused_resumed_muted_edited_and_deleted(visitor):
     id = api.get("subscriptions").json()["items"][0]["id"]
 
     def state() -> str:
-        return api.get(f"subscriptions/{id}").json()["state"]
+        return str(api.get(f"subscriptions/{id}").json()["state"])
 
     for action, then in (("pause", "paused"), ("resume", "active"), ("pause", "paused"), ("resume", "active")):
         assert visitor.post("/subscriptions", id=id, do=action).status_code == 303

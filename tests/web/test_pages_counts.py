@@ -93,8 +93,9 @@ def test_the_newest_come_first_page_by_page(used):
     assert [one.cursor for one in found] == sorted((one.cursor for one in found), reverse=True)
     assert len(found) >= sum(1 for one in made if one[1] == "two")
     assert {one.subscription for one in found} == set(WORDS)
-    number = subscriptions.find(site.store, "two", "red").number
-    only = glance.newest(site.store, "two", subscription=number, limit=1_000)
+    red = subscriptions.find(site.store, "two", "red")
+    assert red is not None
+    only = glance.newest(site.store, "two", subscription=red.number, limit=1_000)
     assert [one.cursor for one in only] == [one.cursor for one in found if one.subscription == "red"]
 
 
@@ -122,12 +123,16 @@ def test_looking_back_agrees_with_the_oracle(used, query):
 def test_days_of_a_preview_are_filled_up_and_gathered():
     assert bars_of_days([]) is None
     week = bars_of_days([("2026-11-01", 3), ("2026-11-10", 4)])
+    assert week is not None
     assert [bar.count for bar in week.bars] == [3, 0, 0, 0, 0, 0, 0, 0, 0, 4]
     years = bars_of_days([(date(year, 5, 4).isoformat(), year) for year in range(1990, 2026)])
+    assert years is not None
     assert len(years.bars) <= BARS_MAX
     assert sum(bar.count for bar in years.bars) == sum(range(1990, 2026))
     assert years.bars[0].label.startswith("1990-05-04 to ")
-    assert bars_of_days([("0001-01-01", 1)]).total == 1
+    first = bars_of_days([("0001-01-01", 1)])
+    assert first is not None
+    assert first.total == 1
 
 
 def test_bars_and_sparks_stay_in_their_pictures():

@@ -67,7 +67,8 @@ def test_only_these_pages_are_open():
 @pytest.mark.parametrize("page", [page for page in PAGES if page.right is not None], ids=ids)
 @pytest.mark.parametrize("cookie", ["", "x" * 43, "a;b", "\xff"], ids=["none", "unknown", "odd", "latin"])
 def test_without_a_session_nothing_is_shown(served, page, cookie):
-    headers = {**LIKE_A_BROWSER, "Cookie": f"{COOKIE}={cookie}".encode("latin-1")}
+    headers: dict[bytes, bytes] = {name.encode(): value.encode() for name, value in LIKE_A_BROWSER.items()}
+    headers[b"Cookie"] = f"{COOKIE}={cookie}".encode("latin-1")
     answer = httpx.request(
         page.method, served.url + page.path, headers=headers, data={"seal": "x"} if page.method == "POST" else None
     )
@@ -301,15 +302,19 @@ def attacked(served: Serving) -> Serving:
     """Every text that anybody may write is an attack; all of it is about one word, so that everything is shown."""
     client = served.client("publisher-attacked")
     for n, attack in enumerate(ATTACKS):
-        body = {
-            "id": f"s{attack}{n}".strip(),
+        id = f"s{attack}{n}".strip()
+        body: dict[str, object] = {
+            "id": id if id.isprintable() else f"s{n}",
             "query": f'victim OR "{attack.replace(chr(34), "")}"',
             "name": attack,
             "tags": [attack],
         }
-        body["id"] = body["id"] if body["id"].isprintable() else f"s{n}"
         assert client.post("subscriptions", json=body).status_code == 201, body
-        document = {"id": f"d{attack}{n}", "title": f"victim {attack}", "abstract": f"{attack} victim {attack}"}
+        document: dict[str, object] = {
+            "id": f"d{attack}{n}",
+            "title": f"victim {attack}",
+            "abstract": f"{attack} victim {attack}",
+        }
         document |= {"author": [attack], "link": attack, "source": attack, f"field{n}": attack}
         answer = client.post("documents", json=document)
         assert answer.json()["accepted"] == 1, answer.text
