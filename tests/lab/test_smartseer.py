@@ -18,6 +18,7 @@ from tocsin.lab import (
     smartseer_throughput,
 )
 from tocsin.lab.result import write
+from tocsin.match.rendezvous.conversation import QuerySide, converse
 from tocsin.match.rendezvous.payload import Join
 from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge, holds
@@ -65,8 +66,8 @@ def test_the_joins_that_are_compared_find_the_same(monkeypatch):
             each.id for each in pair.queries if holds(parse(texts[each.id]), pair.side.document, Knowledge())
         )
         for join in Join:
-            side = smartseer_scene.QuerySide(pair.queries, Knowledge())
-            assert list(smartseer_scene.converse(pair.side, side, join, pair.words).matches) == expected
+            side = QuerySide(pair.queries, Knowledge())
+            assert list(converse(pair.side, side, join, pair.words).matches) == expected
 
 
 def test_lists_of_a_size_have_that_size():

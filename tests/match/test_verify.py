@@ -76,7 +76,21 @@ def test_plans_and_requirements_agree_with_the_oracle(seed: int, analysis: Analy
 @pytest.mark.parametrize("analysis", ANALYSES, ids=["standard", "mixed"])
 def test_equality_is_decided_without_the_oracle(analysis: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
     """The values of a field are read once per document, however many equalities ask for them."""
-    values = ["Straße", "the strasse", "", "!!!", "7", "the", "running dogs", "Running, dogs!", 7, 7.5, 0, -0.0, "7.0"]
+    values: list[str | int | float] = [
+        "Straße",
+        "the strasse",
+        "",
+        "!!!",
+        "7",
+        "the",
+        "running dogs",
+        "Running, dogs!",
+        7,
+        7.5,
+        0,
+        -0.0,
+        "7.0",
+    ]
     documents = [Document(f"{at}", {"title": (one,)}) for at, one in enumerate(values)]
     documents += [Document(f"two {at}", {"title": (one, values[at - 3])}) for at, one in enumerate(values)]
     documents += [Document("none", {"note": ("Straße",)}), Document("7", {"author": ("Running Dogs", "B. Straße")})]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import msgpack
@@ -15,7 +15,6 @@ from tocsin.errors import TocsinError
 from tocsin.overlay import member  # noqa: F401 — registers the messages of all components
 from tocsin.overlay.message import (
     VERSION,
-    Item,
     Message,
     OverlayError,
     Peer,
@@ -35,7 +34,7 @@ TYPES = sorted((tag, cls) for tag, cls in message_types().items())
 def values(hint: Any) -> st.SearchStrategy[Any]:
     if hint is Message:
         return st.builds(Note, KEYS)
-    if hint in (Peer, Item):
+    if is_dataclass(hint) and isinstance(hint, type):
         return messages(hint)
     if typing.get_origin(hint) is tuple:
         return st.lists(values(typing.get_args(hint)[0]), max_size=4).map(tuple)

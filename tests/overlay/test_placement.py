@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tocsin.errors import SettingError
+from tocsin.match.rendezvous.conversation import DocumentSide
 from tocsin.match.rendezvous.notification import Notification
 from tocsin.match.rendezvous.payload import Join, PackedDocument
 from tocsin.model import Document
@@ -20,7 +21,7 @@ from tocsin.overlay.items import Put
 from tocsin.overlay.member import Member
 from tocsin.overlay.message import Item, peer
 from tocsin.overlay.node import Deliver, Send
-from tocsin.overlay.placement import home, publisher, subscriber
+from tocsin.overlay.placement import home, subscriber
 from tocsin.overlay.placement.entry import LIST_KIND, QUERY_KIND, Disjunction, Entry, Mode, word_key
 from tocsin.overlay.placement.home import Home
 from tocsin.overlay.placement.lists import Lists
@@ -33,6 +34,7 @@ from tocsin.overlay.placement.messages import (
     Judge,
     Publish,
     Respond,
+    Shared,
     Spread,
 )
 from tocsin.overlay.placement.publisher import Publisher
@@ -162,7 +164,7 @@ def _words_decide_everything(patch):
 
 def _forgets_a_home(patch):
     """A disjunction is registered on one of its words only."""
-    found = subscriber.parts_of
+    found = vars(subscriber)["parts_of"]
 
     def parts_of(*given, **named):
         return tuple(replace(part, homes=frozenset([min(part.homes)])) for part in found(*given, **named))
@@ -231,14 +233,14 @@ def _helpers_check_nothing(patch):
     """A node that helps with a hot word says that it has checked, and has not."""
 
     def on_share(self, message, now):
-        return [home.Send(message.sender.address, home.Shared(message.request, True))]
+        return [Send(message.sender.address, Shared(message.request, True))]
 
     patch.setattr(Home, "_on_share", on_share)
 
 
 def _filters_have_false_negatives(patch):
     """Documents of a filter lose words."""
-    held = publisher.DocumentSide.filter.fget
+    held = vars(DocumentSide)["filter"].fget
 
     def fewer(self):
         self.held, whole = frozenset(sorted(self.held)[::2]), self.held
@@ -246,7 +248,7 @@ def _filters_have_false_negatives(patch):
         self.held = whole
         return found
 
-    patch.setattr(publisher.DocumentSide, "filter", property(fewer))
+    patch.setattr(DocumentSide, "filter", property(fewer))
 
 
 DHTRIE = replace(CALM, settings=PlacementSettings(mode=Mode.DHTRIE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_message_bytes_do_not_depend_on_the_size_of_what_is_published():
         taken.append(calm.spent())
         ((address, notice),) = calm.notices()
         assert (address, notice.link) == ("n1", "n2")
-        calm.do("n1", lambda words, now, notice=notice: words.subscriber.fetch(notice, now))
+        calm.do("n1", partial(_fetch, notice))
         assert calm.seen[-1][2] == Fetched("d", 1, b"x" * size)
     assert taken[0] == taken[1]
 
@@ -159,7 +160,8 @@ def loads(hot_queries: int) -> tuple[dict[str, int], Counter[str], list[tuple[st
         calm.subscribe(f"n{number % 9}", f"s{number}", f"hot AND w{number % 12}")
     for number in range(8):
         calm.publish("n0", document(f"d{number}", f"hot w{number} w{number + 1}"))
-    filtering = {address: sum(site.words.home.filtered.values()) for address, site in calm.sites.items()}
+    homes = {address: site.words.home for address, site in calm.sites.items()}
+    filtering = {address: sum(home.filtered.values()) for address, home in homes.items() if home is not None}
     told = sorted((notice.subscription, notice.document) for _, notice in calm.notices())
     routing = Counter({address: place.received for address, place in calm.world.places.items()})
     return filtering, routing, told
@@ -189,3 +191,7 @@ def test_every_copy_goes_when_a_subscription_ends():
 
 def test_dhtrie_settings_differ_from_smartseer_in_the_mode_only():
     assert replace(DHTRIE, mode=Mode.SMARTSEER) == PlacementSettings()
+
+
+def _fetch(notice, words, now):
+    return words.subscriber.fetch(notice, now)

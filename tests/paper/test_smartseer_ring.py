@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -56,8 +57,8 @@ def test_what_was_pushed_while_documents_came_is_what_a_one_time_query_finds_at_
     """S1: on one corpus; queries that stay true once they are (no NOT), as the corpus only grows."""
     calm = Calm(9, PlacementSettings(join=join))
     rng = np.random.default_rng(8)
-    queries = [random_query(rng, 2, nested=False) for _ in range(40)]
-    queries = {f"s{number}": show(query) for number, query in enumerate(queries) if "NOT" not in show(query)}
+    drawn = [show(random_query(rng, 2, nested=False)) for _ in range(40)]
+    queries = {f"s{number}": text for number, text in enumerate(drawn) if "NOT" not in text}
     for number, (id, text) in enumerate(queries.items()):
         calm.subscribe(f"n{number % 9}", id, text)
     for number, one in enumerate(random_documents(rng, 20)):
@@ -219,15 +220,13 @@ def test_a_range_that_changes_hands_in_the_middle_of_a_publication_misses_nothin
         world.add(name, make)
 
     for number, name in enumerate(names):
-        world.at(number * 0.5, lambda world, name=name: add(name))
+        world.at(number * 0.5, partial(_add, add, name))
     world.run(40)
     owner = next(name for name in names if world.process(name).chord.owns(word))
     subscriber, publisher = [name for name in names if name != owner][:2]
     for number in range(5):
         text = "ring" if number % 2 else "ring AND words"
-        world.invoke(
-            subscriber, lambda site, now, n=number, text=text: site.words.subscriber.subscribe(f"s{n}", text, now)
-        )
+        world.invoke(subscriber, partial(_subscribe, f"s{number}", text))
     world.run(55)
     one = document("d", "ring words")
     world.invoke(publisher, lambda site, now: site.words.publisher.publish(one, now))
@@ -245,3 +244,11 @@ def test_random_operations_under_churn_are_those_of_the_oracle_that_replays_them
     outcome = run_placement(1_001, PlacementScenario(operations=120, subscriptions=40))
     assert not outcome.violations, str(outcome)
     assert outcome.due > 200
+
+
+def _add(add, name, world):
+    add(name)
+
+
+def _subscribe(id, text, site, now):
+    return site.words.subscriber.subscribe(id, text, now)

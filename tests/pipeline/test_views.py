@@ -12,7 +12,6 @@ from sqlalchemy import insert
 
 from tests.views.recompute import canonical, recompute
 from tests.views.test_engine import RELATIONS, VIEWS
-from tocsin.pipeline import views as on_spark
 from tocsin.pipeline.views import MATCHES, SparkViews, event_schema, is_native, matches
 from tocsin.store import Store, schema
 from tocsin.store import views as kept
@@ -96,7 +95,7 @@ def test_a_batch_that_dies_before_its_transaction_changes_nothing(spark, store, 
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(on_spark.kept, "write", die)
+        patched.setattr("tocsin.store.views.write", die)
         with pytest.raises(OSError, match="disk is full"):
             views.run(1, frames(spark, plan, second))
     assert printed(views.state()) == before

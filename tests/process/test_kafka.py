@@ -30,6 +30,7 @@ def broker(tmp_path_factory):
 
 WRITER = """
 import sys
+from tocsin.pipeline.session import SparkSettings, open_session
 servers, topic, jars = sys.argv[1:]
 rows = [(line.rstrip("\\n"),) for line in sys.stdin]
 spark = open_session(SparkSettings(master="local[1]", more={"spark.jars": jars}))

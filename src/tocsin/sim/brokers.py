@@ -9,7 +9,6 @@ repeat, reorder and break. While that lasts nothing false may be seen (relationa
 Then the sources close and everything heals:
 
     missing     a subscriber does not see what one process computes of the same events
-    twice       guaranteed delivery gave an event twice, or out of order
     kept        a log was not trimmed though everyone has acknowledged
 """
 

@@ -50,10 +50,10 @@ def _add_columns(transaction: Connection, table: Table, names: Iterable[str]) ->
 
 def _to_3(transaction: Connection) -> None:
     """Sets of nested subscriptions, sources, and feeds of subscriptions."""
-    from tocsin.store import channels, sets, sources  # they know the store, which knows this
+    from tocsin.store import channels, sets, sources, views  # they know the store, which knows this
 
     sets.create(transaction)
-    schema.tables.create_all(transaction, tables=[*sources.TABLES, *channels.TABLES])
+    schema.tables.create_all(transaction, tables=[*sources.TABLES, *channels.TABLES, views.progress, views.groups, views.events])
 
 
 STEPS: dict[int, Callable[[Connection], None]] = {2: _to_2, 3: _to_3}
