@@ -191,6 +191,15 @@ def test_queries_come_and_go_in_any_order(seed, data):
     assert not index._clauses
 
 
+@pytest.mark.parametrize("document", ["<c><b/><a/></c>", "<r><c><b/><a/></c></r>"])
+@pytest.mark.parametrize("selection", Selection)
+def test_the_document_itself_is_no_element(document, selection):
+    """Found by chance: a path from the root inside a predicate took the document for an element that `*` names."""
+    query = "//b[not(not(/descendant-or-self::*/descendant::c//a))]"
+    expected = [0] if etree.fromstring(document).xpath(query) else []
+    assert found_by(filled([parse_xpath(query)], PathIndex, None, selection), read_markup(document)) == expected
+
+
 @pytest.mark.row("Y2")
 @pytest.mark.parametrize(
     ("query", "document", "holds"),

@@ -338,7 +338,7 @@ class Guards:
                 if found < 0:
                     found = self._last(step, predicate)
                     found = self._both(found, self._selected(step.test, step.predicates)) if step.predicates else found
-                elif step.test.uri is not None or step.predicates:
+                elif step.test.uri is not None or step.predicates or _may_stay(path, step):
                     found = self._both(found, self._selected(step.test, step.predicates))
             found = self._back(step, found)
         return found
@@ -403,6 +403,11 @@ class Guards:
         asked = (left for what, left, _, _ in keys if what == kernels.ASKED)
         _restore(found.questions, [one and _read(one) for one in about["questions"]], asked)
         return found
+
+
+def _may_stay(path: Path, step: Step) -> bool:
+    """Could the step stay on the document itself, which is no element?"""
+    return path.absolute and step.axis is Axis.DESCENDANT_OR_SELF
 
 
 def _restore(interned: Interned[Any], keys: list[Any], uses: Iterable[int]) -> None:

@@ -53,7 +53,8 @@ def _to_3(transaction: Connection) -> None:
     from tocsin.store import channels, sets, sources, views  # they know the store, which knows this
 
     sets.create(transaction)
-    schema.tables.create_all(transaction, tables=[*sources.TABLES, *channels.TABLES, views.progress, views.groups, views.events])
+    added = [*sources.TABLES, *channels.TABLES, views.progress, views.groups, views.events]
+    schema.tables.create_all(transaction, tables=added)
 
 
 STEPS: dict[int, Callable[[Connection], None]] = {2: _to_2, 3: _to_3}
