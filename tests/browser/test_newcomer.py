@@ -21,7 +21,9 @@ WINDOWS: dict[str, dict[str, Any]] = {
 PAGES = ("/", "/alerts", "/subscriptions", "/editor", "/sources", "/dead-letters", "/settings")
 
 
-@pytest.fixture(params=WINDOWS)
+@pytest.fixture(
+    params=["desktop", "phone-dark", *(pytest.param(one, marks=pytest.mark.slow) for one in ("phone", "dark"))]
+)
 def window(request):
     return request.param
 

@@ -211,7 +211,7 @@ def test_a_checkpoint_of_another_site_is_refused(store, tmp_path, spark):
 
 
 @pytest.mark.row("X2")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 12))])
 def test_any_sequence_of_changes_gives_what_a_replay_of_it_gives(store, stream, seed):
     """Documents and subscriptions come, change and go, between batches and within them."""
     chance = random.Random(seed)
