@@ -40,7 +40,9 @@ def running() -> Iterator[str]:
     data = Path(tempfile.mkdtemp(prefix="tocsin-pg-"))
     user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
     if user:
-        os.chown(data, NOBODY, NOBODY)
+        folder = _within_reach(folder, data / "copy")
+        for path in [data, *data.rglob("*")]:
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
     made = [folder / "initdb", "-D", data / "data", "-U", "tocsin", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"]
     subprocess.run(made, check=True, capture_output=True, cwd=data, **user)  # type: ignore[call-overload]
     command = [folder / "postgres", "-D", data / "data", "-k", data, "-c", "listen_addresses=", "-c", "fsync=off"]
@@ -54,6 +56,17 @@ def running() -> Iterator[str]:
         server.send_signal(signal.SIGINT)  # does not wait for those who are connected
         server.wait(30)
         shutil.rmtree(data, ignore_errors=True)
+
+
+def _within_reach(programs: Path, copy: Path) -> Path:
+    """The package may stand under a folder that only root may enter: nobody gets a copy of it, with its libraries."""
+    package = programs.parents[1]
+    libraries = package.with_name(f"{package.name}.libs")
+    if not libraries.is_dir():
+        return programs  # the machine's own
+    shutil.copytree(programs.parent, copy / package.name / programs.parent.name, symlinks=True)
+    shutil.copytree(libraries, copy / libraries.name, symlinks=True)
+    return copy / package.name / programs.parent.name / programs.name
 
 
 def _wait(folder: Path) -> None:
