@@ -201,7 +201,6 @@ class _Site(Member):
     words: Words
 
 
-@pytest.mark.row("S19")
 @pytest.mark.parametrize("after", [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 def test_a_range_that_changes_hands_in_the_middle_of_a_publication_misses_nothing(after):
     """S19: a node joins at the very key of a word, and another dies, while the document is on its way."""
@@ -238,7 +237,6 @@ def test_a_range_that_changes_hands_in_the_middle_of_a_publication_misses_nothin
     assert sorted(notice.name for _, notice in found) == [(f"s{number}", "d", 1) for number in range(5)]
 
 
-@pytest.mark.row("S19")
 def test_random_operations_under_churn_are_those_of_the_oracle_that_replays_them():
     """S19 with more operations than tests/overlay/test_placement.py has for each seed."""
     outcome = run_placement(1_001, PlacementScenario(operations=120, subscriptions=40))

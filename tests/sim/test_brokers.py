@@ -133,6 +133,13 @@ def acknowledge_for_itself(self, knowledge, now):
     return taken
 
 
+def forget_what_was_sent(self, reader, question, now):
+    self._readers[reader].heard_at = now
+    self._readers[reader].sent = question.version if question.epoch == self.epoch else 0
+    if self._is_history:
+        self._trim(self.version)
+
+
 BUGS: dict[str, tuple[Any, str, Callable[..., Any], str, int]] = {
     "acknowledges before its checkpoint": (broker.Broker, "_learn", acknowledge_at_once, "grouped windows", 22),
     "delivers before it logs": (sources.Source, "_log", lambda self, knowledge: None, "grouped selected", 20),
@@ -148,10 +155,7 @@ BUGS: dict[str, tuple[Any, str, Callable[..., Any], str, int]] = {
     "comes back with empty operators": (broker, "load", lambda step, saved: None, "grouped", 20),
     "does not notice that a row is not spoken of any more": (
         links.Inlet, "_bereaved", lambda self, fresh, told, is_new_life, advance: [], "join_evolving join_left", 33),
-    "forgets rows that were only sent": (links.Outlet, "hear", lambda self, reader, question, now: (
-        setattr(self._readers[reader], "heard_at", now),
-        setattr(self._readers[reader], "sent", question.version if question.epoch == self.epoch else 0),
-        self._trim(self.version) if self._is_history else None), "joined selected merged_sum", 0),
+    "forgets rows that were only sent": (links.Outlet, "hear", forget_what_was_sent, "joined selected merged_sum", 0),
     "acknowledges what its readers do not have": (
         sources.SourceInlet, "take", acknowledge_for_itself, "selected grouped", 2),
 }  # fmt: skip

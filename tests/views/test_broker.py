@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -42,9 +43,17 @@ def placed(
 def spread(world: BrokerWorld, events: list[tuple[str, tuple[Any, ...]]], seconds: float, close: bool = True) -> None:
     """Events at even times, then the end of every relation."""
     for at, (relation, values) in enumerate(events):
-        world.at(seconds * at / len(events), lambda world, r=relation, v=values: world.publish(r, v))
+        world.at(seconds * at / len(events), partial(_publish, relation, values))
     for relation in world.plan.relations if close else ():
-        world.at(seconds + 1, lambda world, r=relation: world.close(r))
+        world.at(seconds + 1, partial(_close, relation))
+
+
+def _publish(relation: str, values: tuple[Any, ...], world: BrokerWorld) -> None:
+    world.publish(relation, values)
+
+
+def _close(relation: str, world: BrokerWorld) -> None:
+    world.close(relation)
 
 
 def shown(world: BrokerWorld, broker: str, view: str) -> dict[Any, tuple[Any, ...]]:
@@ -130,7 +139,7 @@ def test_what_is_logged_is_never_lost_and_clocks_need_not_agree(seed):
 
         world.at(at * 0.6, publish)
     for relation in "ab":
-        world.at(21.0, lambda world, r=relation: world.close(r))
+        world.at(21.0, partial(_close, relation))
     world.run(60.0)
     assert len(world.accepted) > 20
     rows = world.broker("shb").views["total"].rows
@@ -145,7 +154,7 @@ def test_a_crash_reads_the_checkpoint_before_the_log():
     world = BrokerWorld(plan, placement, settings=replace(SETTINGS, checkpoint_seconds=2.0))
     spread(world, trades(1, 100), 20.0, close=False)
     world.run(21.5)
-    heard: list[Knowledge] = []
+    heard: list[Any] = []
     world.crash("middle")
     world.publish("a", ("IBM", 9))
     world.restart("middle", keeps_disk=True)
@@ -153,7 +162,12 @@ def test_a_crash_reads_the_checkpoint_before_the_log():
     assert broker.is_from_checkpoint
     assert world.storages["middle"].reads.index("checkpoint") <= 2
     handle = world.process("middle").handle
-    world.process("middle").handle = lambda letter, now: (heard.append(letter.body), handle(letter, now))[1]
+
+    def listen(letter, now):
+        heard.append(letter.body)
+        return handle(letter, now)
+
+    world.process("middle").handle = listen
     world.run(25.0)
     events = [one for one in heard if isinstance(one, Knowledge) and one.tick is not None]
     assert 1 <= len(events) <= 10, "not the 100 of the log"
