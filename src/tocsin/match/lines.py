@@ -201,7 +201,6 @@ class LateReading(Reading):
         self._documents, self._at = documents, at
         self._knowledge = knowledge
         self._occurrences = {}
-        self._vectors = {}
 
     @cached_property
     def document(self) -> Document:  # type: ignore[override]

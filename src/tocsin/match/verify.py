@@ -8,13 +8,11 @@ remembers for each atom which documents it has been asked about and in which it 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from tocsin.model import Document
-from tocsin.query.ast import And, Atom, Equals, Near, Not, Or, Query, Similar, Words
-from tocsin.query.score import ROUNDING, Statistics, Vector, cosine, word_counts
+from tocsin.query.ast import And, Atom, Equals, Near, Not, Or, Query, Words
 from tocsin.query.semantics import Knowledge, holds, only_words
 from tocsin.text import Analysis, has_words, texts, values_of, words
 
@@ -32,7 +30,6 @@ class Reading:
         self.document = document
         self._knowledge = knowledge
         self._occurrences: dict[str, dict[str, list[int]]] = {}
-        self._vectors: dict[str, Vector] = {}
 
     def fields(self, field: str | None, name: str) -> Iterable[str]:
         """The fields to look into for a query on this field (None: any) under this analysis."""
@@ -66,14 +63,6 @@ class Reading:
             numbers = (float(value) for value in values_of(self.document, field) if not isinstance(value, str))
             known = self._values[field] = set(numbers)
             known.update(only_words(value) for value, _ in texts(self.document, field, self._knowledge.analysis))
-        return known
-
-    def vector(self, field: str) -> Vector:
-        """The weighted words of the field."""
-        known = self._vectors.get(field)
-        if known is None:
-            counts = word_counts(self.document, self._knowledge.analysis, field)
-            known = self._vectors[field] = Vector.of(counts, self._knowledge.statistics)
         return known
 
 
@@ -189,24 +178,7 @@ def _test(atom: Atom, analysis: Analysis) -> Callable[[Reading, Knowledge], bool
         case Equals(field, text):
             wanted = {only_words(words(text, analysis.of(field))), atom.number} - {(), None}
             return lambda reading, knowledge: not wanted.isdisjoint(reading.values(field))
-        case Similar():
-            return _SimilarTest(atom, analysis)
     return lambda reading, knowledge: holds(atom, reading.document, knowledge)
-
-
-class _SimilarTest:
-    """`~`, with the vector of the text computed once for each state of the statistics."""
-
-    def __init__(self, atom: Similar, analysis: Analysis) -> None:
-        self._atom = atom
-        self._threshold = round(atom.threshold, ROUNDING)
-        self._counts = Counter(word for word in words(atom.text, analysis.of(atom.field)) if word)
-        self._asked: tuple[Statistics, Vector] | None = None
-
-    def __call__(self, reading: Reading, knowledge: Knowledge) -> bool:
-        if self._asked is None or self._asked[0] is not knowledge.statistics:
-            self._asked = (knowledge.statistics, Vector.of(self._counts, knowledge.statistics))
-        return cosine(reading.vector(self._atom.field), self._asked[1]) >= self._threshold
 
 
 def _pattern(text: str, name: str) -> list[tuple[int, str]]:

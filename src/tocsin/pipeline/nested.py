@@ -14,8 +14,8 @@ from pathlib import Path
 from tocsin.errors import QueryError
 from tocsin.markup import read_markup
 from tocsin.match.engine import Counts
-from tocsin.match.explain import why
-from tocsin.match.nested.subscriptions import NestedSubscriptions, Reason
+from tocsin.match.explain import told, why
+from tocsin.match.nested.subscriptions import NestedSubscriptions
 from tocsin.match.registry import Registry
 from tocsin.model import Document, Subscription
 from tocsin.pipeline.stages import SnapshotRef
@@ -119,8 +119,8 @@ class Nested:
                 arriving = [(row.position, row.document()) for row in rows]
                 self._sets.expect(arriving)
                 for position, document in arriving:
-                    for told in self._nested.arrive(position, document, hits.get(position, ())):
-                        yield from self._found(told.number, told.position, told.cause, statistics)
+                    for one in self._nested.arrive(position, document, hits.get(position, ())):
+                        yield from self._found(one.number, one.position, one.cause, statistics)
             for id in self._sets.departed():
                 self._nested.leave(id)
 
@@ -132,7 +132,7 @@ class Nested:
         value = score(subscription.query, document, self._analysis, statistics)
         knowledge = Knowledge(self._analysis, statistics, (), self._nested.knowledge.sets)
         evidence = why(subscription, document, knowledge)
-        evidence["nested"] = [_told(reason) for reason in self._nested.reasons(number, position)]
+        evidence["nested"] = [told(reason) for reason in self._nested.reasons(number, position)]
         yield Found(cause, number, document.id, document.version, value, packed(evidence))
 
 
@@ -147,14 +147,6 @@ def hits_of(found: Iterable[Found]) -> Hits:
 def _path_holds(subscription: Subscription, document: Document) -> bool:
     path = subscription.path
     return path is not None and document.xml is not None and holds_xpath(path, read_markup(document.xml))
-
-
-def _told(reason: Reason) -> dict[str, object]:
-    """Which document put the value into the set, and why that one matched."""
-    told: dict[str, object] = {"field": reason.field, "value": reason.value, "document": reason.document}
-    if reason.reasons:
-        told["because"] = [_told(inner) for inner in reason.reasons]
-    return told
 
 
 def _last(transaction: Transaction, stored: StoredSets) -> int:

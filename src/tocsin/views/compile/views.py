@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tocsin.errors import ViewError
 from tocsin.views.compile.select import Query
 from tocsin.views.compile.statements import ViewText, statements
+from tocsin.views.limits import LIMITS, ViewLimits
 from tocsin.views.plan import Node, Plan, Relation
 
 
@@ -18,8 +19,12 @@ class Compiled:
     refused: tuple[ViewError, ...]
 
 
-def compile_views(text: str) -> Compiled:
-    """All relations and views of a text. A refused view takes down those that read it, and no others."""
+def compile_views(text: str, limits: ViewLimits = LIMITS) -> Compiled:
+    """All relations and views of a text. A refused view takes down those that read it, and no others.
+
+    ViewError if the text asks for more than the limits allow.
+    """
+    limits.check_text(text)
     refused: list[ViewError] = []
     names = _Names()
     for statement in statements(text, refused.append):
@@ -39,7 +44,9 @@ def compile_views(text: str) -> Compiled:
             views[statement.name] = names.node(statement.name)
         except ViewError as error:
             refused.append(ViewError(error.reason, statement.name))
-    return Compiled(Plan(relations, views), tuple(refused))
+    plan = Plan(relations, views)
+    limits.check_plan(plan)
+    return Compiled(plan, tuple(refused))
 
 
 class _Names:
