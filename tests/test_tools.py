@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 
@@ -130,10 +129,11 @@ class Settings:
 
 
 def test_settings_page_takes_meanings_from_the_source():
-    page = reference.settings_page(SimpleNamespace(Settings=Settings))  # type: ignore[arg-type]
+    page = reference.settings_page(Settings, [Limits])
     assert "## What a bell may do\n" in page
     assert "| `limits.strokes_max` (int) | 1,000 | Strokes of one alarm, counted from the first. |" in page
     assert "| `limits.name` (str) | 'north' |  |" in page
+    assert "| `Limits.strokes_max` (int) | 1,000 | Strokes of one alarm, counted from the first. |" in page
 
 
 def test_check_names_a_page_that_differs(monkeypatch, tmp_path, capsys):
@@ -147,3 +147,13 @@ def test_check_names_a_page_that_differs(monkeypatch, tmp_path, capsys):
     assert page.read_text() == "old"
     assert reference.main([]) == 0
     assert reference.main(["--check"]) == 0
+
+
+def test_what_does_not_explain_itself_fails_the_check(monkeypatch, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    text = "| `a.b` (int) | 1 |  |\n| `c.d` (int) | 1 | Told. |\n| `limit` |  |\n\n## GET /x\n\n\n\n## GET /y\n\nTold.\n"
+    monkeypatch.setattr(reference, "ROOT", tmp_path)
+    monkeypatch.setattr(reference, "pages", lambda: {page: text})
+    assert reference.untold(text) == ["`a.b` (int)", "`limit`", "## GET /x"]
+    assert reference.main([]) == 1
+    assert "page.md: `a.b` (int) has no explanation" in capsys.readouterr().err

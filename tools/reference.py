@@ -1,7 +1,8 @@
-"""Write docs/reference/commands.md and settings.md from the code, or check that they are up to date.
+"""Write docs/reference/commands.md, settings.md and http.md from the code, or check that they are up to date.
 
-The pages are made from the parser's own list of arguments and from the settings' dataclasses, never from the text of
-`--help`: argparse lays that out differently from one Python to the next, and by the width of the terminal.
+The pages are made from the parser's own list of arguments, from the settings' dataclasses and from the table of routes,
+never from the text of `--help`: argparse lays that out differently from one Python to the next, and by the width of
+the terminal. A setting or a route that says nothing about itself fails the check.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
-from types import ModuleType
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -167,7 +169,7 @@ class Setting:
     meaning: str
 
 
-def settings(module: ModuleType, root: str = "Settings") -> dict[str, list[Setting]]:
+def settings(root: type[Any], path: str = "") -> dict[str, list[Setting]]:
     """The settings below one dataclass, under the docstring of the class that holds them."""
     found: dict[str, list[Setting]] = {}
 
@@ -183,8 +185,7 @@ def settings(module: ModuleType, root: str = "Settings") -> dict[str, list[Setti
                 setting = Setting(path + field.name, kind, _value(here), meanings.get(field.name, ""))
                 found.setdefault(title, []).append(setting)
 
-    holder = getattr(module, root)
-    visit(holder, holder(), "")
+    visit(root, root(), path)
     return found
 
 
@@ -207,14 +208,75 @@ def _meanings(holder: type[Any]) -> dict[str, str]:
     }
 
 
-def settings_page(module: ModuleType) -> str:
-    """The whole page of settings."""
-    lines = ["# Settings", "", MADE.format(source="tocsin.settings"), ""]
-    lines += ["Every limit has its unit in its name. A refusal names the setting that caused it."]
-    for title, group in settings(module).items():
-        lines += ["", f"## {title.rstrip('.')}", "", "| setting | default | meaning |", "|---|---|---|"]
-        lines += [f"| `{one.path}` ({one.kind}) | {_cell(one.default)} | {_cell(one.meaning)} |" for one in group]
+def settings_page(file: type[Any], code: list[type[Any]]) -> str:
+    """The whole page: what a settings file may say, and what only code may."""
+    lines = ["# Settings", "", MADE.format(source="the settings' dataclasses"), ""]
+    lines += ["Every limit has its unit in its name. A refusal names the setting that caused it.", ""]
+    lines += [
+        "`tocsin up` reads `settings.toml` in the site's folder, or the file after `--settings`. A setting's group"
+    ]
+    lines += ["is its table: `site.channels.public_url` is `public_url` under `[site.channels]`. The file may hold"]
+    lines += ["passwords: let only the site's user read it."]
+    lines += _tables(settings(file))
+    lines += ["", "The following are given in Python, to the parts that they are named after."]
+    for root in code:
+        lines += _tables(settings(root, f"{root.__name__}."))
     return "\n".join(lines) + "\n"
+
+
+def _tables(groups: dict[str, list[Setting]]) -> Iterator[str]:
+    for title, group in groups.items():
+        yield from ("", f"## {title.rstrip('.')}", "", "| setting | default | meaning |", "|---|---|---|")
+        for one in group:
+            yield f"| `{one.path}` ({_cell(one.kind)}) | {_cell(one.default)} | {_cell(one.meaning)} |"
+
+
+# --- routes ----------------------------------------------------------------------------------------------------------
+
+
+def http_page(rows: Iterable[Any], openapi: dict[str, Any]) -> str:
+    """The whole page of routes: the table that guards them, told with what the API says of each."""
+    lines = ["# HTTP API", "", MADE.format(source="tocsin.web"), ""]
+    lines += ["A call carries its token as `Authorization: Bearer TOKEN`. An error is a status and"]
+    lines += ['`{"error": {"code", "message", "position"?}}`. `GET /openapi.json` has the schemas.', ""]
+    lines += [
+        "Any call may answer 401 (no token, or an unknown one), 403 (the role may not), 404 (there is none, or it is"
+    ]
+    lines += [
+        "another account's), 422 (the message names what cannot be used), 429 (`Retry-After` says when to come back),"
+    ]
+    lines += ["500 and 503 (the site is not ready, or its store is busy). Others are listed with each call."]
+    for row in rows:
+        told = openapi["paths"].get(row.path, {}).get(row.method.lower(), {})
+        roles = "anybody, without a token" if row.reach == "open" else ", ".join(sorted(row.roles))
+        lines += ["", f"## {row.method} {row.path}", "", _prose(_about(row, told))]
+        lines += ["", f"For: {roles}. Reaches: {REACHES[row.reach]}."]
+        parameters = [one for one in told.get("parameters", ()) if one["in"] in ("query", "header")]
+        if parameters:
+            lines += ["", "| parameter | meaning |", "|---|---|"]
+            lines += [f"| `{one['name']}` | {_cell(_sentence(_told_of(one)))} |" for one in parameters]
+        answers = {status: one for status, one in told.get("responses", {}).items() if status not in COMMON}
+        if answers:
+            lines += ["", "| answer | when |", "|---|---|"]
+            lines += [
+                f"| {status} | {_cell(_sentence(answers[status]['description']))} |" for status in sorted(answers)
+            ]
+    return "\n".join(lines) + "\n"
+
+
+COMMON = {"401", "403", "404", "422", "429", "500", "503"}
+"""What nearly every call may answer: said once, at the top of the page."""
+REACHES = {"open": "nothing of anybody", "common": "what is everybody's", "own": "the caller's own", "site": "the site"}
+
+
+def _about(row: Any, told: dict[str, Any]) -> str:
+    if row.path == "/openapi.json":  # which does not tell of itself
+        return "This API for programs: every call, its parameters, its answers."
+    return str(told.get("description") or told.get("summary") or "")
+
+
+def _told_of(parameter: dict[str, Any]) -> str:
+    return str(parameter.get("description") or parameter.get("schema", {}).get("description") or "")
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------
@@ -223,9 +285,38 @@ def settings_page(module: ModuleType) -> str:
 def pages() -> dict[Path, str]:
     """Every generated page and what it should hold."""
     from tocsin import cli
-    from tocsin import settings as module
+    from tocsin.cli.installation import Installation
+    from tocsin.net.limits import NetLimits
+    from tocsin.overlay.chord import ChordSettings
+    from tocsin.overlay.multicast import MulticastSettings
+    from tocsin.overlay.placement.settings import PlacementSettings
+    from tocsin.views.limits import ViewLimits
+    from tocsin.web.routes import TABLE
 
-    return {FOLDER / "commands.md": commands_page(cli.parser()), FOLDER / "settings.md": settings_page(module)}
+    code = [ViewLimits, ChordSettings, MulticastSettings, PlacementSettings, NetLimits]
+    return {
+        FOLDER / "commands.md": commands_page(cli.parser()),
+        FOLDER / "settings.md": settings_page(Installation, code),
+        FOLDER / "http.md": http_page(TABLE, _openapi()),
+    }
+
+
+def _openapi() -> dict[str, Any]:
+    """What a site's application says of itself."""
+    from tocsin.site.site import Site
+    from tocsin.store import Store
+    from tocsin.web.app import Application
+
+    with TemporaryDirectory() as folder, closing(Store(Path(folder))) as store:
+        return Application(Site(store)).api.openapi()
+
+
+UNTOLD = re.compile(r"^\| (`[^|]*`(?: \([^|]*\))?) \|(?:[^|]*\|)?  \|$|^(## [A-Z]+ /\S+)\n\n\n", re.MULTILINE)
+
+
+def untold(text: str) -> list[str]:
+    """Settings, parameters and routes that say nothing about themselves."""
+    return [name or route for name, route in UNTOLD.findall(text)]
 
 
 def stale(wanted: dict[Path, str]) -> list[Path]:
@@ -239,6 +330,9 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="exit 1 if a page differs, and write nothing")
     check = parser.parse_args(given).check
     wanted = pages()
+    silent = [(page, name) for page, text in wanted.items() for name in untold(text)]
+    for page, what in silent:
+        print(f"{page.relative_to(ROOT)}: {what} has no explanation: write one in the code.", file=sys.stderr)
     changed = stale(wanted)
     for page in changed:
         name = page.relative_to(ROOT)
@@ -248,7 +342,7 @@ def main(given: list[str] | None = None) -> int:
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(wanted[page], encoding="utf-8")
             print(f"wrote {name}")
-    return 1 if check and changed else 0
+    return 1 if silent or (check and changed) else 0
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from tocsin.errors import SettingError
 if TYPE_CHECKING:
     import uvicorn
 
+    from tocsin.cli.installation import Installation
     from tocsin.site.site import Site
     from tocsin.web.app import Application
 
@@ -35,6 +37,7 @@ DESCRIPTION = """Runs a whole installation on this machine. Its first line of ou
 it prints the administrator's token, once (TOCSIN_ADMIN_TOKEN presets it). It stops on ctrl-C or SIGTERM."""
 
 FOLDER = "tocsin-data"
+SETTINGS = "settings.toml"
 LOOK_SECONDS = 0.5
 
 
@@ -47,11 +50,14 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--host", metavar="H", default="127.0.0.1", help="the address to listen on (default 127.0.0.1)"
     )
     command.add_argument("--port", metavar="P", type=_port, help="the port (default: 8047, else the next free one)")
+    command.add_argument(
+        "--settings", metavar="FILE", help=f"a TOML file of settings (default: {SETTINGS} in the site's folder, if any)"
+    )
     command.add_argument("--demo", action="store_true", help="add generated documents and sample subscriptions")
     command.add_argument(
         "--store", metavar="URL", help="a PostgreSQL server for the store, such as postgresql://user@host/tocsin"
     )
-    command.add_argument("--master", metavar="MASTER", default="local[*]", help="where Spark runs (default local[*])")
+    command.add_argument("--master", metavar="MASTER", help="where Spark runs (default: the settings', else local[*])")
     command.add_argument(
         "--allow-private-webhooks", action="store_true", help="let webhooks call addresses of the site's own network"
     )
@@ -117,13 +123,14 @@ def _run(given: argparse.Namespace, folder: Path) -> int:
     from tocsin.web.app import Application
     from tocsin.web.server import listen, make_server, url_of
 
+    settings = _settings(given, folder)
     listening = listen(given.host, given.port)
     with contextlib.closing(listening):
-        site = _site(given, folder)
+        site = _site(given, folder, settings)
         try:
             token = accounts.first_start(site.store, os.environ.get("TOCSIN_ADMIN_TOKEN") or None)
-            application = Application(site)
-            server = make_server(application)
+            application = Application(site, settings.web)
+            server = make_server(application, settings.web)
             print(f"Tocsin is at {url_of(listening)}", flush=True)
             if token is not None:
                 print(f"The administrator's token, shown this once: {token}", flush=True)
@@ -165,20 +172,39 @@ def _watched(site: Site) -> Iterator[None]:
         watcher.join()
 
 
-def _site(given: argparse.Namespace, folder: Path) -> Site:
+def _settings(given: argparse.Namespace, folder: Path) -> Installation:
+    """What the file says, then what the command line says."""
+    from tocsin.cli.installation import Installation
+    from tocsin.cli.settings_file import read_settings
+
+    file = Path(given.settings) if given.settings is not None else folder / SETTINGS
+    settings = Installation()
+    if given.settings is not None or file.exists():
+        settings = read_settings(file, settings)
+    if given.master is not None:
+        settings = replace(settings, spark=replace(settings.spark, master=given.master))
+    if given.allow_private_webhooks:
+        delivery = replace(settings.site.delivery, delivery_allows_private=True)
+        settings = replace(settings, site=replace(settings.site, delivery=delivery))
+    return settings
+
+
+def _site(given: argparse.Namespace, folder: Path, settings: Installation) -> Site:
     from tocsin.pipeline.running import Pipeline
-    from tocsin.pipeline.session import SparkSettings
     from tocsin.site.searching import Searching
-    from tocsin.site.settings import DeliverySettings, SiteSettings
     from tocsin.site.site import Site
     from tocsin.store import Store
 
-    private = given.allow_private_webhooks
-    settings = SiteSettings(delivery=DeliverySettings(delivery_allows_private=private))
     store = Store(given.store or folder)
-    site = Site(store, settings)
-    spark = SparkSettings(master=given.master)
-    pipeline = Pipeline(store, folder / "pipeline", spark=spark, analysis=site.analysis, noticed=site.noticed)
+    site = Site(store, settings.site)
+    pipeline = Pipeline(
+        store,
+        folder / "pipeline",
+        spark=settings.spark,
+        stream=settings.stream,
+        analysis=site.analysis,
+        noticed=site.noticed,
+    )
     site.pipeline = pipeline
     site.searching = Searching(store, folder / "search", site.analysis, pipeline.statistics)
     return site

@@ -13,7 +13,9 @@ class ViewLimits:
     """Of one text of relations and views."""
 
     text_bytes_max: int = 262_144
+    """Size of the text."""
     views_max: int = 1_000
+    """Views that it makes."""
     nodes_max: int = 10_000
     """Operators of the plan, equal ones counted once."""
     columns_max: int = 256

@@ -23,7 +23,7 @@ from tocsin.store import journal
 from tocsin.store.accounts import KeptAccount
 from tocsin.web.answers import Refusal, json_answer, not_found
 from tocsin.web.bodies import json_object
-from tocsin.web.caller import Admitted, TheLimits, TheSite
+from tocsin.web.caller import Admitted, Limit, TheLimits, TheSite
 from tocsin.web.repeats import refuse_key
 from tocsin.web.routes import BASE
 from tocsin.web.schemas import (
@@ -177,7 +177,7 @@ async def list_accounts(
     caller: Admitted,
     site: TheSite,
     after: Annotated[str, Query(max_length=200, description="Only those after this name.")] = "",
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    limit: Limit = 100,
 ) -> Response:
     """Accounts by name."""
     found = await run_in_threadpool(accounts.listed, site.store, after, limit)

@@ -103,3 +103,4 @@ TheLimits = Annotated[WebLimits, Depends(limits_of)]
 TheMetrics = Annotated[Metrics, Depends(metrics_of)]
 
 __all__ = ["Acting", "Admitted", "Caller", "Reach", "TheLimits", "TheMetrics", "TheSite", "admitted"]
+Limit = Annotated[int, Query(ge=1, le=1_000, description="At most so many.")]

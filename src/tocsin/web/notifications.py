@@ -13,7 +13,7 @@ from tocsin.site import accounts, reading
 from tocsin.site.delivery import undelivered
 from tocsin.store import journal
 from tocsin.web.answers import json_answer, not_found
-from tocsin.web.caller import Acting, TheLimits, TheMetrics, TheSite
+from tocsin.web.caller import Acting, Limit, TheLimits, TheMetrics, TheSite
 from tocsin.web.routes import BASE
 from tocsin.web.schemas import ERROR, FOUND, Schema, answer, answers, ref
 from tocsin.web.stream import PAGE, Streams, events
@@ -32,7 +32,7 @@ async def list_notifications(
     caller: Acting,
     site: TheSite,
     after: After = None,
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    limit: Limit = 100,
 ) -> Response:
     """The account's notifications after the cursor, in order."""
     page = await run_in_threadpool(reading.notifications, site, caller.owner, after, limit)
@@ -122,8 +122,8 @@ _ITEMS: Schema = {
 async def list_undelivered(
     caller: Acting,
     site: TheSite,
-    after: Annotated[int, Query(ge=0, le=2**62)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    after: Annotated[int, Query(ge=0, le=2**62, description="Only those after this number.")] = 0,
+    limit: Limit = 100,
 ) -> Response:
     """Items that were given up after all attempts, with the last reason."""
     found = await run_in_threadpool(undelivered.listed, site, caller.owner, after, limit)

@@ -13,15 +13,13 @@ from tocsin.site.moments import stamp
 from tocsin.site.site import Site
 from tocsin.store import documents, inbox, journal, outbox, subscriptions, webhooks
 from tocsin.web.answers import Refusal, json_answer
-from tocsin.web.caller import Admitted, TheMetrics, TheSite
+from tocsin.web.caller import Admitted, Limit, TheMetrics, TheSite
 from tocsin.web.metrics import CONTENT_TYPE
 from tocsin.web.routes import BASE
 from tocsin.web.schemas import ERROR, Schema, answer, ref
 
 open_router = APIRouter(tags=["operation"])
 router = APIRouter(prefix=BASE, tags=["operation"], responses=ERROR)
-
-Limit = Annotated[int, Query(ge=1, le=1_000)]
 
 
 def _items(**properties: Schema) -> Schema:

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tocsin.web.answers import json_answer, not_yet
-from tocsin.web.caller import Admitted, TheSite
+from tocsin.web.caller import Admitted, Limit, TheSite
 from tocsin.web.routes import BASE
 from tocsin.web.schemas import ERROR, NOT_YET, Schema, answer, answers
 
@@ -47,7 +47,7 @@ async def search(
     caller: Admitted,
     site: TheSite,
     q: Annotated[str, Query(description="The query.", max_length=20_000)],
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
+    limit: Limit = 10,
     after: Annotated[str | None, Query(max_length=5_000, description="Only those after this cursor.")] = None,
 ) -> Response:
     """Answered from what is stored now."""

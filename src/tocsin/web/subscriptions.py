@@ -26,7 +26,7 @@ from tocsin.web.bodies import (
     json_object,
     whole,
 )
-from tocsin.web.caller import Acting, Caller, TheLimits, TheSite
+from tocsin.web.caller import Acting, Caller, Limit, TheLimits, TheSite
 from tocsin.web.limits import WebLimits
 from tocsin.web.repeats import once
 from tocsin.web.routes import BASE
@@ -190,7 +190,7 @@ async def list_subscriptions(
     site: TheSite,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     after: Annotated[str, Query(description="Only those after this id.")] = "",
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    limit: Limit = 100,
     tag: Annotated[str | None, Query(description="Only those with this tag.")] = None,
 ) -> Response:
     """By id, a page at a time; or all of them as lines."""
