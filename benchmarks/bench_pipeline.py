@@ -169,7 +169,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--size", choices=["small", "full"], default="small", help="three minutes, or the real thing")
     full = parser.parse_args(arguments).size == "full"
-    documents, sizes, runs = (100_000, (100_000, 1_000_000), 3) if full else (10_000, (100_000,), 2)
+    documents, sizes, runs = (300_000, (100_000, 1_000_000), 3) if full else (10_000, (100_000,), 2)
     result: dict[str, Any] = {"documents": documents, "cells": []}
     with TemporaryDirectory(prefix="tocsin-bench-") as name:
         folder = Path(name)

@@ -43,7 +43,7 @@ PREFIXES = ["tre*", "title:na*"]
 _PLAIN = rb"""{"id":"a"}
 { "id" : "a" , "title" : "red tree" }
 {"id":"a","year":2004,"list":["x",1,-2.5e3],"none":null,"empty":[ ],"source":null,"time":[],"version":null,"xml":null}
-{"id":"d1","source":"acl","time":"2004-02-29","version":0,"xml":"<a b=\"1\">\u00e9\n</a>"}
+{"id":"d1","source":"acl","time":"2004-02-29","version":0}
 {"id":"na\xc3\xafve","title":"caf\xc3\xa9 \xf0\x9f\x8c\xb3 tree"}
 {"id":"a","title":"red\ntree \"fox\" \\ \/ \u0041 \u00e9 \b\f\r\t"}
 {"id":"a","time":"2004-05-31T18:30:00Z","version":999999999999999999}
@@ -127,6 +127,7 @@ nul
 {"id":"a","source":1}
 {"id":"a","source":["x"]}
 {"id":"a","source":"\n"}
+{"id":"d1","source":"acl","time":"2004-02-29","version":0,"xml":"<a b=\"1\">\u00e9\n</a>"}
 {"id":"a","xml":1}
 {"id":"a","xml":"\ud800"}
 {"id":"a","time":"2004"}

@@ -402,8 +402,8 @@ def _scan_line(
             for digit in range(begin, at):
                 number = 10 * number + int(buffer[U(digit)]) - 48
             version[line] = number
-        elif own != _FIELD and (in_list or buffer[at] != 0x22):
-            return _ODD, keys, values
+        elif own == _XML or (own != _FIELD and (in_list or buffer[at] != 0x22)):
+            return _ODD, keys, values  # XML is read as a whole, so its document is made
         else:
             while True:  # one value, or all of a list
                 if buffer[at] == 0x22:
@@ -412,7 +412,7 @@ def _scan_line(
                     at = stop + _1
                     if stop == _BAD:
                         return _ODD, keys, values
-                    if own not in (_FIELD, _XML):
+                    if own != _FIELD:
                         if kind & ESCAPED or (own == _ID and stop == begin):
                             return _ODD, keys, values
                         if own == _TIME and not _is_time(buffer, begin, stop):
@@ -426,15 +426,14 @@ def _scan_line(
                     at = stop = _skip_number(buffer, begin, end)
                     if stop == _BAD:
                         return _ODD, keys, values
-                if own != _XML:
-                    if values >= most:
-                        return full, keys, values
-                    start[values] = begin
-                    finish[values] = stop
-                    key_of[values] = keys - 1
-                    line_of[values] = line
-                    kind_of[values] = kind
-                    values += 1
+                if values >= most:
+                    return full, keys, values
+                start[values] = begin
+                finish[values] = stop
+                key_of[values] = keys - 1
+                line_of[values] = line
+                kind_of[values] = kind
+                values += 1
                 if not in_list:
                     break
                 at = _skip_space(buffer, at, end)

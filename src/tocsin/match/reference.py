@@ -387,21 +387,22 @@ def _plain_line(line: bytes, bytes_max: int, fields_max: int, values_max: int) -
     members = [(name.decode(), value) for name, value in _PLAIN_MEMBER.findall(line)]
     own = {name: value for name, value in members if name in ("id", "source", "time", "version")}
     values = [(name, one) for name, value in members if name != "version" for one in _ONE_VALUE.findall(value)]
-    texts = [own.get(name, b"null") for name in ("id", "source", "time")] + [dict(members).get("xml", b"null")]
+    texts = [own.get(name, b"null") for name in ("id", "source", "time")]
     version = own.get("version", b"null")
     if (
         len(dict(members)) < len(members)
         or len(members) > min(fields_max, 64)
         or any(one[:1] != b'"' and len(one) > 32 for _, one in values)
         or any(text[:1] != b'"' and not _is_absent(text) for text in texts)
-        or any(b"\\" in text for text in texts[:3])
+        or any(b"\\" in text for text in texts)
+        or not _is_absent(dict(members).get("xml", b"null"))
         or len(texts[0]) <= 2
         or _is_absent(texts[0])
         or not (_is_absent(version) or re.fullmatch(rb"0|[1-9][0-9]{0,17}", version))
         or (texts[2][:1] == b'"' and span(texts[2][1:-1].decode()) is None)
     ):
         return None
-    values = [(name, one[1:-1] if one[:1] == b'"' else one) for name, one in values if name != "xml"]
+    values = [(name, one[1:-1] if one[:1] == b'"' else one) for name, one in values]
     if len(values) > values_max:
         return None
     return PlainLine(json.loads(texts[0]), 1 if _is_absent(version) else int(version), values)

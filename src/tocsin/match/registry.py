@@ -200,7 +200,7 @@ class Registry:
         found = self.index.match_lines(lines, knowledge, limits)
         if not len(self.paths):
             return found
-        held = self._paths_held((line, found.document(line, limits)) for line in _may_have_xml(found))
+        held = self._paths_held(sorted(found.odd.items()))  # a document with XML is never plain
         owners, places = self._where_paths_hold(found.owners, found.places, held)
         return replace(found, owners=owners, places=places)
 
@@ -332,12 +332,6 @@ class Registry:
         self.version, self._next_file, self._removed = about["version"], about["next_file"], about["removed"]
         self._files = {**parts, **written}
         return self
-
-
-def _may_have_xml(found: Found) -> list[int]:
-    """The lines whose document has XML, and perhaps some others."""
-    plain = [line for line in np.flatnonzero(found.id_start >= 0).tolist() if b'"xml"' in found.lines[line]]
-    return sorted([*plain, *found.odd])
 
 
 def _segment_arrays(segment: Segment) -> dict[str, npt.NDArray[Any]]:

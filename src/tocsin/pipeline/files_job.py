@@ -28,11 +28,13 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from tocsin.errors import DocumentError
 from tocsin.files import Entry, Input, Rejection
 from tocsin.intake import fingerprint, shown
+from tocsin.markup import read_markup
 from tocsin.match.engines import engine_named, path_engine_named
 from tocsin.match.explain import why
-from tocsin.match.lines import Found
+from tocsin.match.lines import Found, Lines
 from tocsin.match.matcher import Matcher
 from tocsin.match.registry import Registry
 from tocsin.model import Document, Subscription
@@ -249,8 +251,8 @@ def match_piece(
     quick = reader.quickly()
     if quick is not None:
         positions, lines = quick
-        found = scorer.find(lines, DEFAULTS.document)
-        if not any(is_document(lines[line]) for line in found.refused):
+        found = _found(scorer, lines)
+        if found is not None:
             yield from _match_lines(scorer, found, positions, piece, evidence)
             return
     records = ((one.position, one.document) for one in reader.read() if one.document is not None)
@@ -260,6 +262,18 @@ def match_piece(
         rows = pa.RecordBatch.from_arrays([pa.array(column) for column in heads], HEAD)
         owners, places = scorer.find_in(documents)
         yield from scorer.rows(owners, places, documents.__getitem__, rows, evidence)
+
+
+def _found(scorer: Scorer, lines: Lines) -> Found | None:
+    """What is found in lines as they lie; None if one of them must be looked at closer than that."""
+    try:
+        found = scorer.find(lines, DEFAULTS.document)
+        for document in found.odd.values():
+            if document.xml is not None:
+                read_markup(document.xml)  # XML is checked before its document counts
+    except DocumentError:
+        return None
+    return None if any(is_document(lines[line]) for line in found.refused) else found
 
 
 def _match_lines(
