@@ -1,6 +1,6 @@
 """A process that runs the stream of a store, and may be told where to die: run by test_stream_killed.
 
-python -m tests.process.stream_driver STORE FOLDER BATCH_DOCUMENTS_MAX [before | during | after]
+python -m tests.process.stream_driver STORE FOLDER BATCH_DOCUMENTS_MAX [before | during | after | spark://MASTER]
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def dying(point: str) -> None:
 
 
 def main(store: str, folder: str, batch: str, point: str = "") -> None:
-    if point:
+    is_cluster = point.startswith("spark://")
+    if point and not is_cluster:
         dying(point)
-    spark = open_session(SparkSettings(master="local[2]", driver_memory_megabytes=512))
+    spark = open_session(SparkSettings(master=point if is_cluster else "local[2]", driver_memory_megabytes=512))
     settings = StreamSettings(batch_documents_max=int(batch), small_documents_max=20)  # both ways to the driver
     stream = Stream(Store(store), Path(folder), spark, settings=settings)
     stream.start()

@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tocsin.model import Document
@@ -165,4 +166,35 @@ def test_a_full_disk_stops_the_stream_and_nothing_is_lost(site, small_disk):
     small_disk()
     with site.matching(batch=1_000) as process:
         site.wait(process)
+    site.check()
+
+
+def executors(folder: Path) -> list[int]:
+    """The processes in which the workers run tasks: each works in its own folder below the workers'."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        words, place = process.info["cmdline"] or [], process.info["cwd"] or ""
+        if any("CoarseGrainedExecutorBackend" in word for word in words) and place.startswith(str(folder)):
+            found.append(process.pid)
+    return found
+
+
+@pytest.mark.slow
+def test_an_executor_is_killed_in_the_middle_of_a_batch(site, cluster, tmp_path):
+    """Spark starts another one, and gives it the tasks again; what they had found before does not count twice."""
+    killed: set[int] = set()
+    with site.matching(cluster, batch=3_000) as process:
+        for _ in range(3):
+            done = site.matched()
+            site.publish(3_000)
+            end = time.monotonic() + 60
+            while not (alive := [pid for pid in executors(tmp_path) if pid not in killed]):
+                assert time.monotonic() < end, "no executor"
+                time.sleep(0.05)
+            time.sleep(0.8)  # the batch has begun, and has not ended: looked at after the kill
+            os.kill(alive[0], signal.SIGKILL)
+            killed.add(alive[0])
+            assert site.matched() == done
+            site.wait(process, 180)
+    assert len(killed) == 3
     site.check()
