@@ -12,7 +12,7 @@ from tocsin.model import Document
 from tocsin.pipeline.preview import preview
 from tocsin.pipeline.stream import Stream, StreamSettings
 from tocsin.query import Knowledge, holds, parse
-from tocsin.store import Store, documents, outbox, subscriptions
+from tocsin.store import Store, documents, journal, outbox, subscriptions
 from tocsin.store.subscriptions import Asked, Kept, Wish
 
 WORDS = "peer grid chord news paper query stream index trie join".split()
@@ -79,6 +79,19 @@ def test_a_match_carries_score_evidence_and_the_statistics_that_were_used(store,
     assert 0 < found.score <= 1
     assert found.statistics == 1
     assert "peer" in str(found.evidence)
+
+
+def test_a_subscription_that_must_be_looked_at_by_itself_is_named_as_slow(store, stream):
+    subscribe(store, "cheap", "peer grid")
+    subscribe(store, "dear", 'NOT "peer grid"')
+    documents.accept(store, [doc(f"d{n}", "a peer and a grid" if n % 3 else "a peer grid") for n in range(30)])
+    stream.catch_up()
+    slow = [(one.subscription, one.tried, one.matched) for one in journal.dearest(store)]
+    assert slow == [("dear", 30, 20)]
+    documents.accept(store, [doc("more", "a peer grid")])
+    stream.catch_up()
+    [dear] = journal.dearest(store)
+    assert (dear.tried, dear.matched) == (31, 20)
 
 
 def test_the_preview_of_a_query_is_what_the_stream_delivered(store, stream, spark):

@@ -11,6 +11,7 @@ whoever has an older one open keeps it, and saving writes only the segments that
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -243,6 +244,10 @@ class Registry:
     def errors(self) -> dict[str, str]:
         """Subscriptions that could not be evaluated so far, with the reason."""
         return {self.ids[owner]: reason for owner, reason in self.index.counts.errors.items()}
+
+    def tried(self) -> Counter[str]:
+        """On how many documents each subscription was looked at by itself so far."""
+        return Counter({self.ids[owner]: count for owner, count in self.index.counts.tried.items()})
 
     def names(self, owners: U32) -> pa.Array:
         """The ids of owners, as an array of strings."""

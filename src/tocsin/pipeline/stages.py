@@ -11,7 +11,7 @@ Scores are those of `query.score`: the same numbers that `tocsin match` computes
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -113,7 +113,8 @@ def find_matches(
 ) -> DataFrame:
     """DOCUMENTS -> MATCHES. Without statistics every word weighs nothing, so scores are 0 (1 for a path alone).
 
-    A row at the position FAILED is no match: it tells of a subscription that could not be evaluated.
+    A row at a negative position is no match: at FAILED it tells of a subscription that could not be evaluated, at TRIED
+    of one that was looked at by itself, and on how many documents (as its version): those are the slow ones.
     """
     stage = partial(match_batches, snapshot, statistics, evidence)
     return documents.select(*DOCUMENTS.names).mapInArrow(stage, MATCHES)
@@ -122,17 +123,21 @@ def find_matches(
 def match_batches(snapshot: SnapshotRef, statistics: StatisticsRef | None, evidence: bool, batches: Batches) -> Batches:
     """The Arrow side of find_matches: rows with position, id, version and body in, rows of MATCHES out."""
     scorer = open_scorer(snapshot, statistics)
+    before = scorer.registry.tried()
     for batch in batches:
         found = scorer.find(lines_of(batch.column("body")))
         yield from scorer.matches(found, batch.select(["position", "id", "version"]), evidence)
+    if tried := (scorer.registry.tried() - before).most_common(TRIED_MAX):
+        yield _remarks(TRIED, [(id, count, None) for id, count in tried])
     if errors := scorer.registry.errors():
-        yield failures(errors)
+        yield _remarks(FAILED, [(id, 0, reason) for id, reason in errors.items()])
 
 
-def failures(errors: Mapping[str, str]) -> pa.RecordBatch:
-    """Rows of MATCHES at the position FAILED: what could not be evaluated, with the reason as evidence."""
-    count = len(errors)
-    columns = [[FAILED] * count, [""] * count, [0] * count, list(errors), [0.0] * count, list(errors.values())]
+def _remarks(position: int, told: Sequence[tuple[str, int, str | None]]) -> pa.RecordBatch:
+    """Rows of MATCHES that are none: about subscriptions, each with a number and a reason."""
+    ids, numbers, reasons = zip(*told, strict=True)
+    count = len(told)
+    columns = [[position] * count, [""] * count, numbers, ids, [0.0] * count, pa.array(reasons, pa.string())]
     return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=MATCHES_ARROW)
 
 
@@ -143,7 +148,8 @@ def lines_of(texts: pa.StringArray) -> Lines:
     return Lines(np.frombuffer(data or b"", np.uint8), bounds)
 
 
-FAILED = -1  # the position of no document
+FAILED, TRIED = -1, -2  # positions of no document
+TRIED_MAX = 100  # of one task: the dearest
 ANY_SIZE = DocumentLimits(1 << 62, 1 << 62, 1 << 62)
 """The document was accepted before."""
 

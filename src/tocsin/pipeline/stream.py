@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -29,10 +30,10 @@ from tocsin.pipeline.meeting import meet
 from tocsin.pipeline.nested import Hits, hits_of
 from tocsin.pipeline.preview import Preview, preview
 from tocsin.pipeline.sinks import Staging, found
-from tocsin.pipeline.stages import FAILED, find_matches
+from tocsin.pipeline.stages import FAILED, TRIED, find_matches
 from tocsin.pipeline.statistics import StatisticsRef, open_statistics
 from tocsin.query.score import Statistics
-from tocsin.store import Store, documents, outbox, subscriptions
+from tocsin.store import Store, documents, journal, outbox, subscriptions
 from tocsin.store.connect import Transaction
 from tocsin.store.documents import MATCHING
 from tocsin.store.outbox import Batch, Found, Receipt
@@ -200,15 +201,25 @@ class Stream:
             is_small = last - first <= self._settings.small_documents_max
             with self._staging.rows(matches, f"{MATCHING}-{last}", is_small) as rows:
                 every = list(found(rows))
-            staged = [row for row in every if row.position != FAILED]
+            staged = [row for row in every if row.position >= 0]
             if len(staged) < len(every):
-                failed = {row.revision: row.evidence or "" for row in every if row.position == FAILED}
-                subscriptions.set_error(self._store, failed)
+                self._remark([row for row in every if row.position < 0], staged)
             hits = self._hits(frame, statistics, f"nested-{last}", is_small)
             self._document_bytes = float(seen.get["bytes"] or self._document_bytes)
             receipt = Receipt(0, int(seen.get["documents"]), len(self._keeper))
             written = outbox.finish(self._store, batch, staged, [receipt], self._nested(batch, hits, statistics))
             self._note(last, receipt.documents, written, time.monotonic() - start)
+
+    def _remark(self, remarks: Iterable[Found], matches: Iterable[Found]) -> None:
+        """Notes which subscriptions failed, and which were looked at one document at a time."""
+        if failed := {row.revision: row.evidence or "" for row in remarks if row.position == FAILED}:
+            subscriptions.set_error(self._store, failed)
+        tried: Counter[int] = Counter()
+        for row in remarks:
+            if row.position == TRIED:
+                tried[row.revision] += row.version
+        matched = Counter(row.revision for row in matches)
+        journal.add_costs(self._store, {revision: (count, matched[revision]) for revision, count in tried.items()})
 
     def _plan(self, count: int) -> MeetingPlan:
         """How a batch of so many documents meets the subscriptions."""

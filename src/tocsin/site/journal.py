@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tocsin.store import journal
@@ -15,11 +14,6 @@ if TYPE_CHECKING:
 def entries(site: Site, account: str | None = None, before: int | None = None, limit: int = 100) -> list[Entry]:
     """The last things that were done (by an account), the newest first."""
     return journal.read(site.store, account, before, limit)
-
-
-def note_costs(site: Site, costs: Mapping[int, tuple[int, int]]) -> None:
-    """Adds what a batch cost: for each revision on how many documents it was tried by itself, and how many matched."""
-    journal.add_costs(site.store, costs)
 
 
 def slow(site: Site, account: str | None = None, limit: int = 20) -> list[Cost]:
