@@ -248,3 +248,10 @@ def test_parts_that_are_missing_or_of_another_kind_are_refused(tmp_path) -> None
         save_parts(tmp_path, [], Strategy.MIRROR, 2)
     with pytest.raises(QueryError):
         save_parts(tmp_path, [("bad", Entry("a AND"))], Strategy.BY_ID, 2)
+
+
+def test_old_versions_of_parts_are_removed(tmp_path) -> None:
+    for turn in range(1, 6):
+        ref = save_parts(tmp_path, [(f"q{n}", Entry(f"word{n}")) for n in range(turn)], Strategy.BY_ID, 2)
+        assert open_parts(ref).queries == ((turn + 1) // 2, turn // 2)
+    assert sorted(path.name for path in tmp_path.glob("*.tocsin")) == [f"parts-{n:010}.tocsin" for n in (3, 4, 5)]

@@ -65,6 +65,7 @@ _CLAUSES_ARROW = pa.schema(
     {"anchor": pa.string(), "subscription": pa.string(), "exact": pa.bool_()}
     | dict.fromkeys(("required", "forbidden"), pa.list_(pa.string()))
 )
+KEPT = 3  # versions on the disk: one in use, one being made, one for a batch that is run again
 _DOCUMENTS_TOGETHER = 1_024  # documents that are held as objects at a time
 
 
@@ -116,7 +117,7 @@ def save_parts(
         refused = registry.add_many(plain)  # type: ignore[arg-type]
         if refused:
             raise next(iter(refused.values()))
-        snapshots.append([place.name, registry.save(place)])
+        snapshots.append([place.name, registry.save(place, keep=KEPT)])
     version = max(_versions(folder), default=0) + 1
     router = Router.of(deal, known)
     about = {
@@ -129,7 +130,9 @@ def save_parts(
         "plain": router.plain,
         "analysis": dict(known.fields),
     }
-    write_arrays(folder / f"parts-{version:010}.tocsin", {"rows": router.filters.rows}, about)
+    write_arrays(_manifest(folder, version), {"rows": router.filters.rows}, about)
+    for old in _versions(folder)[:-KEPT]:
+        _manifest(folder, old).unlink(missing_ok=True)
     return PartsRef(str(folder), version)
 
 
@@ -140,7 +143,7 @@ def _is_words_only(entry: Entry) -> bool:
 @lru_cache(maxsize=4)
 def open_parts(ref: PartsRef) -> Parts:
     """The parts of a version; their snapshots are opened when a document comes."""
-    file = open_arrays(Path(ref.folder) / f"parts-{ref.version:010}.tocsin")
+    file = open_arrays(_manifest(Path(ref.folder), ref.version))
     about = file.about
     if about.get("format") != FORMAT:
         raise SnapshotError(f"{file.path}: format {about.get('format')}, this Tocsin reads format {FORMAT}")
@@ -151,6 +154,10 @@ def open_parts(ref: PartsRef) -> Parts:
         filters = PartFilters(file.arrays["rows"], about["hashes"])
         router = Router(filters, Analysis(about["analysis"]), about["everywhere"], about["plain"])
     return Parts(strategy, snapshots, tuple(about["queries"]), router)
+
+
+def _manifest(folder: Path, version: int) -> Path:
+    return folder / f"parts-{version:010}.tocsin"
 
 
 def _versions(folder: Path) -> list[int]:
