@@ -71,6 +71,29 @@ def polled(what: str, ask: Callable[[], tuple[int, int]]) -> Iterator[None]:
         watcher.join()
 
 
+@contextmanager
+def watched(ask: Callable[[], str]) -> Iterator[None]:
+    """Keeps a line below everything else that is printed, on a terminal, with what `ask` says now."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status("", spinner="dots") as status:
+        ended = Event()
+
+        def look() -> None:
+            while not ended.wait(POLL_SECONDS):
+                status.update(ask())
+
+        watcher = Thread(target=look, name="status", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+
+
 def progress(items: Iterable[Item], what: str) -> Iterator[Item]:
     """The same items; counts them on a terminal once it takes longer than a second."""
     console = Console(stderr=True)

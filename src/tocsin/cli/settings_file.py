@@ -87,7 +87,7 @@ def _value(here: str, value: Any, kind: Any) -> Any:
 
 def _written(value: Any) -> str:
     """What the file said; of a text only that it is one, since it may be a password in the wrong place."""
-    names = {str: "a text", list: "a list", dict: "a table"}
+    names: dict[type, str] = {str: "a text", list: "a list", dict: "a table"}
     return names.get(type(value)) or repr(value)
 
 
