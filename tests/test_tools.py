@@ -151,7 +151,8 @@ def test_check_names_a_page_that_differs(monkeypatch, tmp_path, capsys):
 
 def test_what_does_not_explain_itself_fails_the_check(monkeypatch, tmp_path, capsys):
     page = tmp_path / "page.md"
-    text = "| `a.b` (int) | 1 |  |\n| `c.d` (int) | 1 | Told. |\n| `limit` |  |\n\n## GET /x\n\n\n\n## GET /y\n\nTold.\n"
+    text = "| `a.b` (int) | 1 |  |\n| `c.d` (int) | 1 | Told. |\n| `limit` |  |\n"
+    text += "\n## GET /x\n\n\n\n## GET /y\n\nTold.\n"
     monkeypatch.setattr(reference, "ROOT", tmp_path)
     monkeypatch.setattr(reference, "pages", lambda: {page: text})
     assert reference.untold(text) == ["`a.b` (int)", "`limit`", "## GET /x"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,17 @@ selenium = pytest.importorskip("selenium", reason="Selenium is not installed: pi
 
 from tests.browser.driving import Browser, axe_core, programs  # noqa: E402
 from tests.browser.inhabited import inhabit  # noqa: E402
+from tests.site.mailbox import Mailbox, receiving_mail  # noqa: E402
 from tests.web.serving import Serving, serving  # noqa: E402
+from tocsin.site.channels.settings import ChannelSettings  # noqa: E402
+from tocsin.site.harvest.settings import HarvestSettings  # noqa: E402
+from tocsin.site.settings import DeliverySettings, SiteSettings  # noqa: E402
 
 GUIDE = frozenset(
     "desktop-sign-in desktop-mistake desktop-preview desktop-alert desktop-overview desktop-subscriptions "
-    "dark-overview dark-preview phone-overview phone-preview phone-alert phone-dark-subscriptions".split()
+    "dark-overview dark-preview phone-overview phone-preview phone-alert phone-dark-subscriptions "
+    "desktop-sources desktop-channels desktop-digest desktop-mail desktop-confirm phone-sources phone-channels "
+    "desktop-threshold dark-channels".split()
 )
 MISSING = "there is no Chromium with its chromedriver on this machine: install chromium and chromium-driver"
 
@@ -41,11 +48,24 @@ def axe() -> str:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, found: tuple[str, str]) -> Iterator[Serving]:
+def box() -> Iterator[Mailbox]:
+    """The mail server of the site."""
+    with receiving_mail() as received:
+        yield received
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, found: tuple[str, str], box: Mailbox) -> Iterator[Serving]:
     """A site that has been in use for two weeks."""
     folder = tmp_path_factory.mktemp("site")
     inhabit(folder)
-    with serving(folder) as served:
+    mail = f"mailto://127.0.0.1:{box.port}?from=alerts@tocsin.example"
+    settings = SiteSettings(
+        channels=ChannelSettings(mail_url=mail, public_url="https://tocsin.example"),
+        harvest=replace(HarvestSettings(), harvest_allows_private=True, harvest_host_delay_seconds=0.0),
+        delivery=DeliverySettings(delivery_allows_private=True),
+    )
+    with serving(folder, settings=settings) as served:
         yield served
 
 

@@ -15,6 +15,7 @@ from selenium.common.exceptions import NoSuchElementException, StaleElementRefer
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import Select
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = ROOT / ".cache"
@@ -74,6 +75,10 @@ class Browser:
         field = self.field(label)
         field.clear()
         field.send_keys(text)
+
+    def choose(self, label: str, words: str) -> None:
+        """The choice that says so."""
+        Select(self.field(label)).select_by_visible_text(words)
 
     def press(self, words: str, within: str = "") -> None:
         """The button or link that says so; `within` a card that says something else."""

@@ -18,7 +18,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "dark": {"size": DESKTOP, "dark": True},
     "phone-dark": {"size": PHONE, "dark": True},
 }
-PAGES = ("/", "/alerts", "/subscriptions", "/editor", "/sources", "/dead-letters", "/settings")
+PAGES = ("/", "/alerts", "/subscriptions", "/editor", "/sources", "/channels", "/dead-letters", "/settings")
 
 
 @pytest.fixture(

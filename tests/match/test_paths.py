@@ -19,6 +19,7 @@ from tocsin.markup import read_markup, split_records
 from tocsin.match import path_kernels as kernels
 from tocsin.match import path_mask_kernels as mask_kernels
 from tocsin.match import path_reference as reference
+from tocsin.match.path_families import Families
 from tocsin.match.path_masks import Selector
 from tocsin.match.path_reference import TreeFilter
 from tocsin.match.path_runs import Found, Runner, read_tape
@@ -127,7 +128,8 @@ def test_the_mask_kernel_finds_the_elements_of_every_condition(seed):
         tests = np.stack([nodes, np.full_like(nodes, -1), np.full_like(nodes, -1)], axis=1)
         flags = np.zeros(guards.size, np.uint8)
         selector = Selector()
-        selector.select(guards, document, read_tape(index.labels, document), tests, nodes, nodes, flags)
+        tape = read_tape(index.labels, document)
+        selector.select(guards, document, tape, tests, nodes, Families(), nodes, flags)
         for node in nodes.tolist():
             row = int(selector._memo[node] & 0xFFFFFFFF) - 1
             words = selector._pool[row] if row >= 0 else np.zeros(1, np.uint32)

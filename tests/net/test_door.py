@@ -69,7 +69,7 @@ class Attacker:
 
     @property
     def probe(self) -> Stabilise:
-        return Stabilise(peer(self.address), True, ())
+        return Stabilise(peer(self.address), True, (), ())
 
 
 @asynccontextmanager
@@ -160,12 +160,12 @@ async def from_the_future(attacker: Attacker) -> None:
 
 async def speaking_for_another(attacker: Attacker) -> None:
     await attacker.introduce()
-    attacker.say(Stabilise(peer(attacker.victim.address), True, ()))
+    attacker.say(Stabilise(peer(attacker.victim.address), True, (), ()))
 
 
 async def with_a_place_of_its_choice(attacker: Attacker) -> None:
     await attacker.introduce()
-    attacker.say(Stabilise(Peer(7, attacker.address), True, ()))
+    attacker.say(Stabilise(Peer(7, attacker.address), True, (), ()))
 
 
 async def with_a_false_place_inside(attacker: Attacker) -> None:

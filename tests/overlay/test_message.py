@@ -123,7 +123,7 @@ def nested(times: int) -> list[Any]:
         ([VERSION, 31, 1, [], None], "array"),
         ([VERSION, 31, 1, {}, [1, "a"]], "msgpack|array"),
         ([VERSION, 31, 1, [], [1, b"a"]], "bytes where"),
-        ([VERSION, 10, [1, "a"], 1, []], "bool"),
+        ([VERSION, 10, [1, "a"], 1, [], []], "bool"),
         (nested(6), "too many"),
     ],
 )  # fmt: skip

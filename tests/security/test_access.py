@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,9 @@ from sqlalchemy import insert
 
 from tests.web.serving import Serving, error_of, serving
 from tocsin.site.accounts import Role
-from tocsin.store import schema
+from tocsin.site.channels import saved
+from tocsin.store import channels, schema, sources
+from tocsin.store.sources import PAUSED, Source
 from tocsin.web.app import Application, check_rows
 from tocsin.web.routes import ROWS, TABLE, Reach, Row
 
@@ -24,11 +27,15 @@ GOOD_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/api/v1/subscriptions"): {"query": "x"},
     ("PATCH", "/api/v1/subscriptions/{id}"): {"name": "changed"},
     ("POST", "/api/v1/documents"): {"id": "posted"},
+    ("POST", "/api/v1/events"): {"relation": "common", "closed": True},
+    ("POST", "/api/v1/views"): {"sql": "CREATE VIEW own_count AS SELECT count(*) AS n FROM matches"},
     ("POST", "/api/v1/accounts/{name}/tokens"): {"label": "more"},
     ("PATCH", "/api/v1/accounts/{name}"): {"quotas": {"subscriptions_max": 7}},
+    ("PATCH", "/api/v1/sources/{number}"): {"state": "paused"},
 }
 WHO_AM_I = "/api/v1/account"
-NOT_YET = {"/api/v1/search", "/api/v1/events", "/api/v1/views", "/api/v1/preview"}
+HELD_BACK = {"/api/v1/channels/{number}/test", "/api/v1/channels/{number}/ask"}
+NOT_YET = {"/api/v1/search", "/api/v1/preview"}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +62,16 @@ def prepare(served: Serving, row: Row, owner: str) -> str:
             name = owner
         case "undelivered":
             name = str(give_up(served, owner))
-    for part in ("{id}", "{name}", "{number}"):
+        case "view":
+            sql = f'CREATE VIEW "{name}" AS SELECT count(*) AS n FROM matches'
+            served.client(owner).post("views", json={"sql": sql})
+        case "channel":
+            name = str(channel_of(served, owner))
+        case "feed":
+            name = feed_of(served, owner)
+        case "source":
+            name = str(source_of(served, owner))
+    for part in ("{id}", "{name}", "{number}", "{mark}"):
         if part in row.path:
             return row.path.replace(part, name)
     return row.path
@@ -78,15 +94,64 @@ def give_up(served: Serving, owner: str) -> int:
         return int(transaction.execute(made.returning(schema.undelivered.c.number)).scalar_one())
 
 
+def channel_of(served: Serving, owner: str) -> int:
+    """A mailbox of the owner's that was not confirmed."""
+    made = channels.save(
+        served.site.store, owner, "mail", f"m{next(versions)}@example.org", name="m", is_confirmed=False
+    )
+    assert made is not None
+    return made.number
+
+
+def feed_of(served: Serving, owner: str) -> str:
+    """An Atom feed of the owner's."""
+    from tocsin.site import accounts
+    from tocsin.site.channels import links
+
+    return links.make_feed(served.site.store, accounts.find(served.site.store, owner)).mark.hex()
+
+
+def source_of(served: Serving, owner: str) -> int:
+    """A source of the owner's, or of the administrator's if they may have none; it is not visited."""
+    owner = "admin" if owner.startswith("subscriber") else owner
+    address, now = f"https://{next(versions)}.example.org/feed", time.time()
+    source = Source(0, address, "feed", address, "A feed", owner, 60.0, PAUSED, created=now, due=now + 1e6)
+    made = sources.add(served.site.store, source)
+    assert made is not None
+    return made.number
+
+
+def prepared_body(served: Serving, row: Row, path: str) -> tuple[Any, dict[str, Any]]:
+    """A body that suits what the path names, and further options of the call."""
+    match row.method, row.path.removeprefix("/api/v1"):
+        case "POST", "/sources":
+            # A name that leads nowhere: it can be added, and visited in vain.
+            return {"address": f"https://{next(versions)}.feeds.invalid/feed"}, {}
+        case "POST", "/opml":
+            return None, {"content": b"<opml><body/></opml>", "headers": {"Content-Type": "text/x-opml"}}
+        case "POST", "/channels":
+            return {"kind": "apprise", "url": f"ntfy://topic{next(versions)}"}, {}
+        case "POST", "/channels/{number}/confirm":
+            made = channels.find_saved(served.site.store, int(path.split("/")[4]))
+            assert made is not None
+            return {"code": saved.confirm_code(served.site.store, made)}, {}
+        case "POST", "/test":
+            return None, {"params": {"subscription": "inbox-only"}}
+        case "POST", "/accounts":
+            return {"name": f"made-{next(versions)}", "role": "subscriber"}, {}
+    return GOOD_BODIES.get((row.method, row.path)), {}
+
+
 def call(served: Serving, row: Row, path: str, token: str | None, **options: Any) -> httpx.Response:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    body = GOOD_BODIES.get((row.method, row.path))
-    if row.method == "POST" and row.path == "/api/v1/accounts":
-        body = {"name": f"made-{next(versions)}", "role": "subscriber"}
+    body, more = prepared_body(served, row, path)
+    headers |= more.pop("headers", {})
+    options["params"] = {**more.pop("params", {}), **options.get("params", {})}
+    options |= more
     if body is not None:
         options["json"] = body
     if row.method == "DELETE" and row.path.endswith("/tokens"):
-        options.setdefault("params", {})["label"] = "never-used"
+        options["params"]["label"] = "never-used"
     method = "HEAD" if row.path.endswith("/stream") else row.method  # the body of a stream does not end
     return httpx.request(method, f"{served.url}{path}", headers=headers, timeout=30, **options)
 
@@ -95,6 +160,10 @@ def succeeded(row: Row, answer: httpx.Response) -> bool:
     """Was the caller let in?"""
     if row.path in NOT_YET:
         return answer.status_code in (501, 200, 422)
+    if row.path in HELD_BACK:  # the channel was found, and a stranger's mailbox is not written to
+        return answer.status_code in (409, 202)
+    if row.path == "/api/v1/test":
+        return answer.status_code == 404  # let in; there is no such subscription
     if row.method == "DELETE" and row.path.endswith("/tokens"):
         return answer.status_code == 404  # the account is found, a token of this label is not
     return answer.status_code in (200, 201, 202, 204)
@@ -125,7 +194,7 @@ def test_a_route_without_a_row_answers_nobody(served):
     assert admitted is not None
 
 
-BY_SECRET = {"/feeds/{secret}.atom", "/unsubscribe/{token}"}
+BY_SECRET = {"/feeds/{secret}.atom", "/unsubscribe/{token}", "/confirm/{code}"}
 
 
 def test_only_what_tells_nothing_private_or_needs_a_secret_is_open():
@@ -135,7 +204,7 @@ def test_only_what_tells_nothing_private_or_needs_a_secret_is_open():
 
 @pytest.mark.parametrize("row", [row for row in TABLE if row.reach is Reach.OPEN], ids=ids)
 def test_open_routes_need_no_token(served, row):
-    answer = httpx.request(row.method, f"{served.url}{row.path}")
+    answer = httpx.request(row.method, f"{served.url}{row.path}", params={"word": "yes"})
     assert answer.status_code == (404 if row.path in BY_SECRET else 200)  # who knows no secret finds nothing
 
 
@@ -210,6 +279,28 @@ def test_only_an_administrator_may_act_for_another(served, row, role):
         assert answer.status_code == 403
     else:
         error_of(answer, 403, "forbidden")
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row.names == "source" and row.method != "GET"], ids=ids)
+def test_a_source_is_changed_by_whoever_added_it_and_by_administrators(served, row):
+    path = prepare(served, row, "publisher-two")
+    before = served.client("publisher-two").get("sources", params={"limit": 1000}).json()["items"]
+    error_of(call(served, row, path, served.token("publisher-one")), 403, "forbidden")
+    assert served.client("publisher-two").get("sources", params={"limit": 1000}).json()["items"] == before
+    assert succeeded(row, call(served, row, path, served.token("admin-one")))
+
+
+def test_only_whoever_added_a_source_and_administrators_see_its_address(served):
+    number = source_of(served, "publisher-two")
+    address = f"sources/{number}"
+    whole = served.client("publisher-two").get(address).json()["address"]
+    assert whole.endswith("/feed")
+    assert served.client("admin-one").get(address).json()["address"] == whole
+    for party in ("publisher-one", "subscriber-one"):
+        assert served.client(party).get(address).json()["address"].endswith("/…")
+        assert whole not in served.client(party).get("sources", params={"limit": 1000}).text
+    assert whole not in served.client("publisher-one").get("opml").text
+    assert whole in served.client("publisher-two").get("opml").text
 
 
 @pytest.mark.parametrize("path", ["subscriptions", "notifications", "undelivered"])

@@ -212,6 +212,24 @@ def test_a_source_that_is_removed_and_added_again_knows_its_items(store):
     assert documents.last_position(store) == 1
 
 
+def test_what_a_visit_finds_is_never_noted_with_another_source_of_its_number(store):
+    """The database may give the number of a source that was removed during its visit to the next one."""
+    other: list[int] = []
+
+    def answer(path: str, _headers: object) -> Reply:
+        if path == "/first":
+            sources.remove(store, ANN, first)
+            other.append(add(store, served.url("second")))
+        return Reply(rss(item(path)))
+
+    with serving(answer) as served:
+        first = add(store, served.url("first"))
+        assert visit(store, first) == []
+        assert other == [first]
+        assert sources.health(sources.get(store, first)) == "new"
+        assert one_visit(store, first).found.new == 1
+
+
 # --- real feeds ------------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import pytest
 from tocsin.site import accounts, intake, life, reading
 from tocsin.site.accounts import Account
 from tocsin.site.life import Made
-from tocsin.site.problems import Conflict, Invalid, NotFound, NotYet, OverQuota, Problem
+from tocsin.site.problems import Conflict, Invalid, NotFound, OverQuota, Problem
 from tocsin.site.site import Site
 
 FAR = 4e9
@@ -83,13 +83,6 @@ def test_a_query_that_is_wrong_is_refused_by_its_position(site, ann):
     with pytest.raises(Invalid) as caught:
         life.create(site, ann, {"xpath": "/a/following::b"})
     assert (caught.value.field, caught.value.kind) == ("xpath", "unsupported_xpath")
-
-
-@pytest.mark.parametrize("body", [{"view": "hourly"}])
-def test_forms_of_later_say_so(site, ann, body):
-    with pytest.raises(NotYet) as caught:
-        life.create(site, ann, body)
-    assert (caught.value.kind, caught.value.status) == ("not_yet", 501)
 
 
 def test_quotas_bind_accounts_but_not_the_administrator(site):

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tantivy
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.conftest import DATA
 from tocsin import Analysis, Document, Knowledge, Statistics, holds, parse, score
 from tocsin.cli import main
-from tocsin.errors import SettingError
+from tocsin.errors import QueryError, SettingError
 from tocsin.intake import document_to_json
-from tocsin.match import similarity_kernels, similarity_reference
+from tocsin.match import posting_kernels, posting_reference, similarity_kernels, similarity_reference
+from tocsin.match.ids import Ids
 from tocsin.query import Query
+from tocsin.query.score import word_counts
 from tocsin.sim.workload import random_documents, random_query
 from tocsin.store import Store, documents
 from tocsin.store.search import Library
+from tocsin.store.search.plain import plain_words
 from tocsin.store.search.tokens import token, tokens_of
+from tocsin.store.search.vectors import ROOM
 
 MIXED = Analysis({"title": "english", "author": "keyword"})
 
@@ -42,7 +51,7 @@ def expected(
 
 
 def answer(
-    library: Library, store: Store, query: Query, statistics: Statistics, page: int = 7
+    library: Library, store: Store, query: Query | str, statistics: Statistics, page: int = 7
 ) -> list[tuple[str, float]]:
     """All pages together; every page says the same total."""
     found: list[tuple[str, float]] = []
@@ -56,7 +65,7 @@ def answer(
         assert len(got.hits) == page
         cursor = got.next
     assert totals == {len(found)}
-    assert library.count(store, query, statistics) == len(found)
+    assert library.count(store, parse(query) if isinstance(query, str) else query, statistics) == len(found)
     return found
 
 
@@ -222,6 +231,179 @@ def test_an_index_of_another_analysis_is_not_used_and_built_anew(store, tmp_path
     library = Library(tmp_path / "search", english, writable=True)
     assert (library.last, library.update(store), library.last) == (0, 1, 1)
     assert [hit.id for hit in reader.search(store, query, Statistics()).hits] == ["d"]
+
+
+def conjunctions(rng: np.random.Generator, every: list[Document], count: int) -> list[str]:
+    """Words of one document, mostly; some occur nowhere together, or not at all."""
+    held = [sorted(word_counts(one, Analysis())) for one in every]
+    found = []
+    for number in range(count):
+        words = held[rng.integers(len(held))] or ["peer"]
+        chosen = rng.choice(words, min(len(words), int(rng.integers(1, 5)))).tolist()  # a word may come twice
+        if number % 5 == 0:
+            chosen += rng.choice(held[rng.integers(len(held))] or ["nowhere"], 1).tolist()
+        found.append(" ".join(chosen))
+    return found
+
+
+def check_conjunctions(store: Store, folder: Path, every: list[Document], seed: int, count: int) -> int:
+    """The library and the oracle agree as documents come, change and go; returns how many took the short way."""
+    rng = np.random.default_rng(seed)
+    library = Library(folder, Analysis(), writable=True)
+    current: dict[str, Document] = {}
+    short = 0
+    for step, part in enumerate(np.array_split(np.arange(len(every)), 12)):
+        batch = [every[at] for at in part]
+        old = rng.choice(list(current), min(4, len(current)), replace=False).tolist() if current else []
+        batch += [Document(id, every[part[0]].fields, version=current[id].version + 1) for id in old[:2]]
+        documents.accept(store, batch)
+        current |= {one.id: one for one in batch}
+        if step != 7:  # once the index is behind
+            library.update(store)
+        for id in old[2:]:
+            documents.delete(store, id)
+            del current[id]
+        left = list(current.values())
+        statistics = Statistics.of(left, Analysis())
+        if step % 2:
+            library.prepare(statistics)
+        for text in conjunctions(rng, left, count):
+            wanted = expected(parse(text), left, Analysis(), statistics)
+            assert answer(library, store, text, statistics) == wanted, text
+            assert answer(library, store, parse(text), statistics, 1_000) == wanted, text
+            short += library._at_once(store, text.split(), statistics, 10, None) is not None
+    return short
+
+
+def test_conjunctions_go_the_short_way_and_are_answered_as_the_oracle_does(store, tmp_path):
+    every = random_documents(np.random.default_rng(11), 120)
+    asked = 12 * 12
+    assert check_conjunctions(store, tmp_path / "search", every, 12, 12) == asked - 12  # all but those behind
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_conjunctions_over_real_papers_are_answered_as_the_oracle_does(store, tmp_path, count):
+    path = DATA / "scholarly" / "elife_papers.jsonl.gz"
+    if not path.exists():
+        pytest.skip("the real data are not here")
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in islice(lines, count)]
+    texts = [{"title": (row["title"],), "abstract": (row["abstract"] or "",)} for row in rows]
+    every = [Document(row["id"], one) for row, one in zip(rows, texts, strict=True)]
+    check_conjunctions(store, tmp_path / "search", every, 13, 10)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("peer network", ["peer", "network"]),
+        ("peer", ["peer"]),
+        ("peer  network", None),
+        ("Peer", None),
+        ("peer AND network", None),
+        ("title:peer", None),
+        ("p*", None),
+        ("", None),
+        ("a" * 1_001, None),
+        (parse("Peer AND 2004"), ["peer", "2004"]),
+        (parse("peer OR network"), None),
+        (parse('"peer network"'), None),
+        (parse("title:peer network"), None),
+        (parse("peer NOT network"), None),
+    ],
+)
+def test_only_plain_conjunctions_go_the_short_way(query, words):
+    assert plain_words(query) == words
+    if isinstance(query, str) and words:
+        assert plain_words(parse(query)) == words
+
+
+def test_a_refused_text_is_refused_and_other_texts_are_parsed(store, tmp_path):
+    documents.accept(store, [Document("d", {"title": ("Peer networks",)})])
+    library = Library(tmp_path / "search", Analysis(), writable=True)
+    library.update(store)
+    with pytest.raises(QueryError):
+        library.search(store, "peer AND", Statistics())
+    for text in ("peer networks", "Peer", '"peer networks"', "title:peer NOT x"):
+        assert [hit.id for hit in library.search(store, text, Statistics()).hits] == ["d"]
+
+
+def test_many_matches_are_counted_by_the_search_library(store, tmp_path):
+    every = [Document(f"d{number}", {"title": ("peer network",)}) for number in range(ROOM + 5)]
+    documents.accept(store, every)
+    library = Library(tmp_path / "search", Analysis(), writable=True)
+    library.update(store)
+    assert library._at_once(store, ["peer", "network"], Statistics(), 10, None) is None
+    assert library.search(store, "peer network", Statistics(), 3).total == ROOM + 5
+
+
+def test_a_failed_commit_in_the_same_process_repeats_nothing(store, tmp_path):
+    every = [Document(f"d{number}", {"title": ("peer",)}) for number in range(6)]
+    documents.accept(store, every)
+    library = Library(tmp_path / "search", Analysis(), writable=True)
+    writer = library._open_writer()
+    library._writer = Dying(writer)  # type: ignore[assignment]
+    with pytest.raises(Crash):
+        library.update(store)
+    writer.rollback()
+    library._writer = writer
+    assert library.update(store) == 6
+    statistics = Statistics.of(every, Analysis())
+    assert answer(library, store, "peer", statistics) == expected(parse("peer"), every, Analysis(), statistics)
+
+
+def test_the_kernels_of_postings_equal_their_twins_to_the_last_bit():
+    rng = np.random.default_rng(7)
+    for most in (4, 30):
+        files, names = [], [f"w{number:02}" for number in range(30)]
+        documents_at: dict[int, list[tuple[int, int]]] = {}
+        for file in range(3):
+            bags = [np.sort(rng.choice(30, rng.integers(0, most), replace=False)) for _ in range(20)]
+            starts = np.concatenate([[0], np.cumsum([bag.size for bag in bags])])
+            words = np.concatenate(bags).astype(np.uint32)
+            counts = rng.integers(1, 9, words.size).astype(np.uint16)
+            first, posting = np.zeros(31, np.int64), np.zeros(words.size, np.uint32)
+            posting_kernels.invert(starts, words, first, posting)
+            inverted = posting_reference.invert([bag.tolist() for bag in bags], 30)
+            assert [posting[a:b].tolist() for a, b in pairwise(first)] == inverted
+            terms = np.empty(0, np.uint32)
+            if file == 1:  # a file that holds few words
+                terms = np.flatnonzero(np.diff(first)).astype(np.uint32)
+                first = np.append(first[terms], words.size)
+            positions = np.arange(100 * file, 100 * file + 20)
+            files.append((positions, terms, first, posting, starts, words, counts))
+            pairs = [list(zip(words[a:b].tolist(), counts[a:b].tolist(), strict=True)) for a, b in pairwise(starts)]
+            documents_at |= dict(zip(positions.tolist(), pairs, strict=True))
+        ids = Ids()
+        ids.append(names)
+        rarity, tf = rng.random(30) * 9, np.array([0.0, *(1 + np.log(np.arange(1, 9)))])
+        listed = similarity_kernels.listed(files)
+        where, scores, found = np.zeros(60, np.int64), np.zeros(60), 0
+        for _ in range(200):
+            asked = sorted(set(rng.integers(0, 30, rng.integers(1, 4)).tolist()))
+            text = np.frombuffer(" ".join(names[word] for word in asked).encode(), np.uint8)
+            arrays = ids.arrays()
+            count = posting_kernels.find_all(
+                text, arrays["blob"], arrays["ends"], arrays["slots"], listed, tf, rarity, where, scores
+            )
+            wanted = posting_reference.find_all(asked, documents_at, tf.tolist(), rarity.tolist())
+            assert list(zip(where[:count].tolist(), scores[:count].tolist(), strict=True)) == wanted
+            found += count
+        assert found > 100
+        text = np.frombuffer(b"w01 zz", np.uint8)
+        assert not posting_kernels.find_all(
+            text, arrays["blob"], arrays["ends"], arrays["slots"], listed, tf, rarity, where, scores
+        )
+
+
+@given(st.lists(st.integers(0, 40)), st.data())
+def test_leaping_ahead_is_searching(values, data):
+    posting = np.array(sorted(values), np.uint32)
+    at = data.draw(st.integers(0, len(values)))
+    for wanted in range(42):
+        assert posting_kernels.leap(posting, at, posting.size, wanted) == posting_reference.leap(
+            posting.tolist(), at, posting.size, wanted
+        )
 
 
 def test_a_reader_cannot_write_and_a_strange_cursor_is_refused(store, tmp_path):

@@ -282,16 +282,6 @@ def test_bad_parameters_are_named(served, parameters):
     assert next(iter(parameters)) in error["message"]
 
 
-# --- forms that are not built ----------------------------------------------------------------------------------------
-
-
-def test_forms_of_later_issues_say_so(served):
-    client = served.client()
-    error_of(client.post("events", json={"relation": "r", "tick": 1}), 501, "not_yet")
-    error_of(client.post("views", json={"sql": "CREATE VIEW v AS SELECT 1"}), 501, "not_yet")
-    error_of(client.post("subscriptions", json={"view": "v"}), 501, "not_yet")
-
-
 # --- the site itself -------------------------------------------------------------------------------------------------
 
 

@@ -281,9 +281,9 @@ def test_a_preview_is_the_pipelines_and_while_it_starts_the_sites_own(tmp_path):
 
     with serving(tmp_path, pipeline=Starting) as served:
         visitor = Visitor(served, "publisher-early")
-        publish(visitor, id="p", title="early")
+        publish(visitor, id="p", title="early", xml="<paper/>")
         for is_ready in (False, True):
             Starting.is_ready = is_ready
-            page = visitor.post("/editor", query="early", do="preview")
+            page = visitor.post("/editor", query="early", xpath="/paper", do="preview")
             assert "It would have found 1 document" in words(page)
     assert asked == ["early", "early"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from html import escape
 
 import httpx
 import pytest
@@ -11,6 +13,9 @@ from tests.web.browsing import LIKE_A_BROWSER, Visitor, seal_of, tree
 from tests.web.serving import ADMIN_TOKEN, Serving, eventually
 from tocsin.site import accounts
 from tocsin.site.accounts import Right
+from tocsin.store import channels
+from tocsin.store import sources as kept
+from tocsin.store.sources import PAUSED, Source
 from tocsin.web.pages.render import POLICY
 from tocsin.web.pages.session import BEFORE, COOKIE, SESSIONS_MAX, Sessions
 from tocsin.web.pages.table import FILES, PAGES
@@ -29,9 +34,12 @@ ATTACKS = (
 )
 KNOWN = set(
     "a article b body br button circle code dd details div dl dt em figcaption figure form g h1 h2 h3 head header "
-    "html i input label li line link main mark meta nav option p path polygon polyline pre rect script section "
-    "select small span summary svg textarea time title ul".split()
+    "html i input label li line link main mark meta nav option output p path polygon polyline pre rect script section "
+    "select small span summary svg table tbody td textarea th thead time title tr ul caption".split()
 )
+
+
+NO_PAGES = ("/pulse", "/views/pulse", "/sources/opml")
 
 
 def ids(page) -> str:
@@ -94,6 +102,45 @@ def test_pages_of_the_administrator_are_closed_to_others(served, page, role):
     data = {"seal": visitor.seal(), "name": "intruder", "role": "admin"} if page.method == "POST" else None
     assert visitor.client.request(page.method, page.path, data=data).status_code == 403
     assert "intruder" not in Visitor(served, "admin").get("/settings").text
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.right is Right.PUBLISH], ids=ids)
+def test_pages_of_publishers_are_closed_to_subscribers(served, page):
+    visitor = Visitor(served, "subscriber-curious")
+    data = {"seal": visitor.seal(), "address": "https://intruder.example.org/feed", "do": "pause", "number": "1"}
+    answer = visitor.client.request(page.method, page.path, data=data if page.method == "POST" else None)
+    assert answer.status_code == 403
+    assert "intruder" not in Visitor(served, "admin").get("/sources").text
+
+
+def test_a_source_is_managed_by_whoever_added_it(served):
+    owner, other = Visitor(served, "publisher-owner"), Visitor(served, "publisher-other")
+    address = "https://secret-path.invalid/feed?key=s3cret"
+    assert owner.post("/sources/add", address=address, name="Mine").status_code == 303
+    number = next(one.number for one in kept.listed(served.site.store) if one.address == address)
+    assert "s3cret" in owner.get("/sources").text
+    assert "s3cret" not in other.get("/sources").text
+    assert "s3cret" not in other.get("/sources/opml").text
+    for action in ("pause", "remove", "visit"):
+        assert other.post("/sources", number=str(number), do=action).status_code == 403
+    assert kept.find(served.site.store, number) is not None
+    assert owner.post("/sources", number=str(number), do="remove").status_code == 303
+
+
+def test_a_channel_is_its_accounts_own(served):
+    owner, other = Visitor(served, "subscriber-owner"), Visitor(served, "subscriber-other")
+    assert owner.post("/channels/add", url="ntfy://s3cret-topic", name="Phone").status_code == 303
+    page = owner.get("/channels")
+    assert "Phone" in page.text
+    assert "s3cret-topic" not in page.text  # it is not shown again, to nobody
+    number = tree(page).xpath("string(//input[@name='number']/@value)")
+    for action in ("test", "remove", "ask"):
+        assert other.post("/channels", number=number, do=action).status_code == 404
+    assert other.post("/editor", query="x", where=f"channel-{number}", do="save").status_code in (404, 422)
+    assert "Phone" not in other.get("/channels").text
+    assert owner.post("/channels/feeds").status_code == 303
+    mark = tree(owner.get("/channels")).xpath("string(//input[@name='mark']/@value)")
+    assert other.post("/channels", mark=mark, do="end-feed").status_code == 404
 
 
 def test_what_is_anothers_is_not_found(served):
@@ -271,7 +318,9 @@ def test_a_sign_in_leads_back_to_where_one_was(served):
 # --- what a page may load --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.method == "GET" and page.path != "/pulse"], ids=ids)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.method == "GET" and page.path not in NO_PAGES], ids=ids
+)
 def test_every_page_forbids_what_it_does_not_need(served, page):
     answer = Visitor(served, None if page.right is None else "admin").get(page.path)
     policy = answer.headers["content-security-policy"]
@@ -318,6 +367,17 @@ def attacked(served: Serving) -> Serving:
         document |= {"author": [attack], "link": attack, "source": attack, f"field{n}": attack}
         answer = client.post("documents", json=document)
         assert answer.json()["accepted"] == 1, answer.text
+        source = Source(
+            0, f"k{n}", "feed", f"https://{n}.example.org/?{attack}", attack, "publisher-attacked", 60.0, PAUSED
+        )
+        made = kept.add(served.site.store, replace(source, tags=(attack,), problem=attack, note=attack, failures=2))
+        assert made is not None
+        saved = channels.save(
+            served.site.store, "publisher-attacked", "mail", f"{n}{attack}", name=attack, is_confirmed=n % 2 == 0
+        )
+        assert saved is not None
+        channels.set_saved(served.site.store, saved.number, problem=attack)
+    assert client.post("feeds", params={"tag": ATTACKS[0]}).status_code == 201
     count = len(ATTACKS)
     eventually(
         lambda: len(client.get("notifications", params={"limit": 1000}).json()["items"]) >= count * (count + 1) // 2
@@ -326,12 +386,13 @@ def attacked(served: Serving) -> Serving:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/alerts", "/subscriptions", "/settings", "/dead-letters", "/alerts?words=victim"]
+    "path",
+    ["/", "/alerts", "/subscriptions", "/settings", "/dead-letters", "/alerts?words=victim", "/sources", "/channels"],
 )
 def test_what_others_wrote_is_shown_as_text(attacked, path):
     answer = Visitor(attacked, "publisher-attacked").get(path)
     is_clean(answer)
-    if path in ("/alerts", "/subscriptions"):
+    if path in ("/alerts", "/subscriptions", "/sources", "/channels"):
         assert "<script>alert(1)</script>" in "".join(tree(answer).itertext())
         assert "{{ 7 * 7 }}" in "".join(tree(answer).itertext())
 
@@ -361,6 +422,17 @@ def test_what_is_typed_comes_back_as_text(attacked, attack):
     is_clean(Visitor(attacked).client.get("/sign-in", params={"next": attack}))
     is_clean(visitor.post("/settings/tokens", label=attack, days=""))
     is_clean(visitor.post("/subscriptions", id=attack, do=attack))
+    is_clean(visitor.post("/sources/add", address=attack, name=attack, tags=attack, set=attack, kind=attack))
+    is_clean(visitor.post("/sources/import", opml=attack))
+    outline = escape(attack, quote=True)
+    is_clean(
+        visitor.post(
+            "/sources/import", opml=f'<opml><body><outline xmlUrl="{outline}" text="{outline}"/></body></opml>'
+        )
+    )
+    is_clean(visitor.post("/channels/add", to=attack, name=attack))
+    is_clean(visitor.post("/channels/add", url=attack, name=attack))
+    is_clean(visitor.post("/channels", do=attack, number=attack, id=attack, code=attack))
 
 
 def test_a_link_is_followed_only_to_the_web(attacked):

@@ -1,4 +1,4 @@
-"""`POST preview`: the route, over a pipeline whose preview is the oracle's."""
+"""`POST preview`: the route, over the index of documents and over a pipeline whose preview is the oracle's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.web.serving import NDJSON, Serving, error_of, lines, serving
-from tocsin import Analysis, Knowledge, holds, parse
+from tocsin import Analysis, Knowledge, Statistics, holds, parse
 from tocsin.pipeline.preview import Preview, Sighting
 from tocsin.site.local import LocalPipeline
 from tocsin.store import documents
@@ -57,6 +57,20 @@ def test_a_preview_counts_by_day(served, bounds, days):
     assert found.json()["per_day"] == [{"day": f"2026-11-{n:02}", "count": 1} for n in days]
     newest = [f"d{n}" for n in reversed(days)][:10]
     assert [one["document"] for one in found.json()["sample"]] == newest
+
+
+@pytest.mark.parametrize(
+    "query", ["peer", "grid OR peer", "NOT peer", "id:d1*", 't ~ "peer" >= 0.5', "t:peer year:[1 TO 2]"]
+)
+def test_a_preview_is_what_the_oracle_finds_whether_the_index_has_caught_up_or_not(served, query):
+    store, analysis = served.site.store, Analysis()
+    current = [one for chunk in documents.read(store, 0, documents.last_position(store)) for one in chunk]
+    knowledge = Knowledge(analysis, Statistics.of([one.document() for one in current], analysis))
+    expected = [one.id for one in current if holds(parse(query), one.document(), knowledge)]
+    found = served.client("subscriber-1").post("preview", json={"query": query}).json()
+    assert found["total"] == len(expected) == sum(day["count"] for day in found["per_day"])
+    assert [one["document"] for one in found["sample"]] == expected[::-1][:10]
+    assert served.client("subscriber-1").post("preview", json={"query": query, "xpath": "/x"}).status_code == 200
 
 
 @pytest.mark.parametrize(

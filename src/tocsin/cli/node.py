@@ -12,6 +12,8 @@ from tocsin.net import control
 from tocsin.net.host import HostSettings, paced, read_contacts, run_host
 from tocsin.net.identity import endpoint
 from tocsin.net.limits import DEFAULT_LIMITS, NetLimits
+from tocsin.net.superpeers import SuperpeerHostSettings, run_superpeer
+from tocsin.overlay.placement.superpeers.settings import SuperpeerSettings
 
 NAME = "node"
 HELP = "run a node of the overlay, or ask one how it is"
@@ -37,9 +39,34 @@ def arguments(command: argparse.ArgumentParser) -> None:
     join.add_argument("contacts", nargs="*", metavar="NODE", help="HOST:PORT or NAME@HOST:PORT of a node of the ring")
     join.add_argument("--bootstrap", metavar="FILE", type=Path, help="a file with such nodes, one in each line")
     _running(join)
+    _superpeer(actions)
     status = actions.add_parser("status", help="how a node is", description="Shows how the node in a folder is.")
     status.add_argument("--data", metavar="DIR", type=Path, default=Path(FOLDER), help=f"its folder (default {FOLDER})")
     status.add_argument("--json", action="store_true", help="everything, as one line of JSON")
+
+
+def _superpeer(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """A node of another kind: no ring, but links that operators make."""
+    start = actions.add_parser(
+        "superpeer", help="run a super-peer: the access point of clients, linked with others",
+        description="Runs a super-peer. It has the links that are named here, and those that `tocsin node link` made.",
+    )  # fmt: skip
+    start.add_argument("links", nargs="*", metavar="SUPERPEER", help="NAME@HOST:PORT of a neighbour")
+    start.add_argument("--data", metavar="DIR", type=Path, default=Path(FOLDER), help=f"its folder (default {FOLDER})")
+    start.add_argument(
+        "--listen", metavar="HOST:PORT", default=LISTEN, help=f"where to listen (default {LISTEN}; port 0: any)"
+    )
+    start.add_argument("--advertise", metavar="HOST:PORT", help="where others reach it, if not there")
+    start.add_argument(
+        "--probe", metavar="SECONDS", type=float, default=SuperpeerSettings().probe_seconds,
+        help=f'time between two "are you alive?" (default {SuperpeerSettings().probe_seconds:g})',
+    )  # fmt: skip
+    link = actions.add_parser(
+        "link", help="link a running super-peer with another",
+        description="Gives a super-peer a neighbour. The neighbour needs the same link the other way round.",
+    )  # fmt: skip
+    link.add_argument("superpeer", metavar="SUPERPEER", help="NAME@HOST:PORT of the neighbour")
+    link.add_argument("--data", metavar="DIR", type=Path, default=Path(FOLDER), help=f"its folder (default {FOLDER})")
 
 
 def _running(command: argparse.ArgumentParser) -> None:
@@ -71,6 +98,14 @@ def run(given: argparse.Namespace) -> int:
     """Exit status 1 if a node had to leave."""
     if given.action == "status":
         return _show(given)
+    if given.action == "superpeer":
+        return _run_superpeer(given)
+    if given.action == "link":
+        answer = control.ask(given.data, {"do": "link", "with": given.superpeer})
+        if "error" in answer:
+            raise SettingError(answer["error"])
+        say(f"links: {', '.join(answer['links'])}")
+        return 0
     contacts: tuple[str, ...] = ()
     if given.action == "join":
         contacts = (*given.contacts, *(read_contacts(given.bootstrap) if given.bootstrap else ()))
@@ -87,12 +122,33 @@ def run(given: argparse.Namespace) -> int:
     return run_host(settings, say)
 
 
+def _run_superpeer(given: argparse.Namespace) -> int:
+    if given.probe <= 0:
+        raise SettingError("--probe must be more than 0")
+    settings = SuperpeerHostSettings(
+        folder=given.data, listen=endpoint(given.listen),
+        advertise=endpoint(given.advertise) if given.advertise else None, links=tuple(given.links),
+        superpeers=SuperpeerSettings(probe_seconds=given.probe, again_seconds=2 * given.probe),
+    )  # fmt: skip
+    try:
+        return run_superpeer(settings, say)
+    except ValueError as error:
+        raise SettingError(str(error)) from error
+
+
 def _show(given: argparse.Namespace) -> int:
     status = control.ask(given.data, {"do": "status"})
     if given.json:
         print(json.dumps(status))
         return 0
-    print(f"{status['address']}\nstate        {status['state']}")
+    print(f"{status['address']}\nstate        {status.get('state', 'super-peer')}")
+    if "links" in status:
+        print(f"links        {', '.join(status['links']) or 'none'}")
+        print(f"unreachable  {', '.join(status['unreachable']) or 'none'}")
+        print(f"clients      {len(status['clients'])}, {sum(status['clients'].values())} of them connected")
+        print(f"queries      {status['queries']}, {status['forwarded']} of them forwarded")
+        for name, number in status["refused"].items():
+            print(f"  refused: {name:<9} {number}")
     if "key" in status:
         print(f"key          {status['key']:016x}, {'owns its range' if status['ready'] else 'owns nothing now'}")
         print(f"predecessor  {status['predecessor'] or 'none'}")

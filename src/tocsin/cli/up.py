@@ -21,13 +21,15 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from tocsin.cli.console import say
+from tocsin.cli.console import say, watched
+from tocsin.cli.pace import Pace
 from tocsin.errors import SettingError
 
 if TYPE_CHECKING:
     import uvicorn
 
     from tocsin.cli.installation import Installation
+    from tocsin.site.federation import Federation
     from tocsin.site.site import Site
     from tocsin.web.app import Application
 
@@ -38,6 +40,7 @@ it prints the administrator's token, once (TOCSIN_ADMIN_TOKEN presets it). It st
 
 FOLDER = "tocsin-data"
 SETTINGS = "settings.toml"
+LISTEN = "127.0.0.1:8048"
 LOOK_SECONDS = 0.5
 
 
@@ -58,6 +61,14 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--store", metavar="URL", help="a PostgreSQL server for the store, such as postgresql://user@host/tocsin"
     )
     command.add_argument("--master", metavar="MASTER", help="where Spark runs (default: the settings', else local[*])")
+    command.add_argument(
+        "--join", metavar="NODE", action="append", default=[],
+        help="make the site a node of the ring of this one (HOST:PORT or NAME@HOST:PORT; may be repeated)",
+    )  # fmt: skip
+    command.add_argument(
+        "--listen", metavar="HOST:PORT",
+        help=f"make the site a node that listens here for other nodes (default with --join: {LISTEN})",
+    )  # fmt: skip
     command.add_argument(
         "--allow-private-webhooks", action="store_true", help="let webhooks call addresses of the site's own network"
     )
@@ -134,7 +145,8 @@ def _run(given: argparse.Namespace, folder: Path) -> int:
             print(f"Tocsin is at {url_of(listening)}", flush=True)
             if token is not None:
                 print(f"The administrator's token, shown this once: {token}", flush=True)
-            with _stopping(server, application), _watched(site), _busy(given, site):
+            pace = Pace(site.progress)
+            with _stopping(server, application), watched(pace.line), _watched(site), _busy(given, site):
                 site.start()
                 server.run(sockets=[listening])
                 say("stopping …")
@@ -207,7 +219,19 @@ def _site(given: argparse.Namespace, folder: Path, settings: Installation) -> Si
     )
     site.pipeline = pipeline
     site.searching = Searching(store, folder / "search", site.analysis, pipeline.statistics)
+    if given.join or given.listen:
+        site.federation = _federation(given, folder, site)
     return site
+
+
+def _federation(given: argparse.Namespace, folder: Path, site: Site) -> Federation:
+    """The site's node: in a ring that was named, in the one that it was in, or the first of a new one."""
+    from tocsin.net.host import HostSettings
+    from tocsin.net.identity import endpoint
+    from tocsin.site.federation import Federation
+
+    settings = HostSettings(folder / "node", endpoint(given.listen or LISTEN), contacts=tuple(given.join))
+    return Federation(site, settings, say)
 
 
 @contextlib.contextmanager

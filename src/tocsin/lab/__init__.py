@@ -27,6 +27,8 @@ class Experiment:
 EXPERIMENTS = {
     "dhtrie-latency": Experiment("dhtrie_latency", "DHTrie, Figure 2(b): latency of six variants of multicast"),
     "dhtrie-traffic": Experiment("dhtrie_traffic", "DHTrie, Figure 2(a): traffic of six variants of multicast"),
+    "maps-recall": Experiment("maps_recall", "MAPS, Figure 4: recall against ρ for several α, while topics shift"),
+    "maps-tradeoff": Experiment("maps_tradeoff", "MAPS, Table 1: messages and recall against DHTrie, by rate"),
     "smartseer-architectures": Experiment(
         "smartseer_architectures", "SmartSeer §III-A: pull, mirroring, partition by id and by word"
     ),
@@ -42,5 +44,15 @@ EXPERIMENTS = {
     "smartseer-skew": Experiment("smartseer_skew", "SmartSeer §V-C, Figure 3: queries of other skews"),
     "smartseer-throughput": Experiment("smartseer_throughput", "SmartSeer §V, the deployment: documents a day by join"),
     "p2p-diet": Experiment("p2p_diet", "P2P-DIET §4.1, Figures 2 and 3: filtering time of four algorithms"),
+    "superpeer-pruning": Experiment(
+        "superpeer_pruning", "P2P-DIET §3: what advertisements and the poset of queries save"
+    ),
     "xml-automaton": Experiment("xml_automaton", "XML filtering §5 and §6, Figures 4 and 5(c): the shared automaton"),
+    "xml-balance": Experiment("xml_balance", "XML filtering §6.4, Figure 7: storage and filtering load of peers"),
+    "xml-iterative-recursive": Experiment(
+        "xml_iterative_recursive", "XML filtering §6.1, Figure 3: iterative against recursive execution"
+    ),
+    "xml-network": Experiment("xml_network", "XML filtering §6.3, Figure 6: 1,000 to 5,000 peers"),
+    "xml-nondeterminism": Experiment("xml_nondeterminism", "XML filtering, promised: more '*' and '//', other l"),
+    "xml-queries": Experiment("xml_queries", "XML filtering §6.2, Figure 5: traffic, latency, states against queries"),
 }

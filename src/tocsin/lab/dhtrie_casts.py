@@ -15,6 +15,7 @@ from math import log2
 import numpy as np
 
 from tocsin.lab.notes import Notes
+from tocsin.lab.result import Claim
 from tocsin.overlay.multicast import Method
 from tocsin.sim.bulk import Publications, count_casts
 from tocsin.sim.ring import make_ring
@@ -29,6 +30,8 @@ VARIANTS = {
 }
 LIST_MAX = 30
 PUBLISHERS = 10
+SIXFOLD = (4.0, 9.0)
+"""What counts as "a sixfold reduction"."""
 WARM_SHARE = 0.1
 CACHE_SHARES = (0.25, 0.5, 0.75, 1.0)
 """Entries of a cache as a share of the vocabulary."""
@@ -113,6 +116,51 @@ def grows_like_log(points: dict[float, float]) -> bool:
     """Not faster than log N, with a tenth to spare; a tenfold ring would make linear growth ten times."""
     found, log_growth = growth(points)
     return found <= 1.1 * log_growth
+
+
+def at_most_nodes(notes: Notes, metric: str) -> dict[str, float]:
+    """What each variant takes on the largest ring."""
+    points = {name: notes.of("multicast", name, metric) for name in VARIANTS}
+    return {name: some[max(some)] for name, some in points.items()}
+
+
+def claims_of(notes: Notes, metric: str, named: str, figure: str, *, is_paper: bool) -> list[Claim]:
+    """The sentences that the paper says of both traffic and latency."""
+    points = {name: notes.of("multicast", name, metric) for name in VARIANTS}
+    grown = {name: growth(some) for name, some in points.items()}
+    at, plain = at_most_nodes(notes, metric), ("It", "Re", "Hy")
+    factors = {name: at[name] / at[f"{name}C"] for name in plain}
+    sweeps = {name: notes.of("cache", name, f"{metric}_factor") for name in plain}
+    messages, receipts = at_most_nodes(notes, "messages"), at_most_nodes(notes, "receipts")
+    most = {name: messages[name] / receipts[name] for name in plain}
+    return [
+        Claim(
+            f"{named} grows with the logarithm of the nodes, for every variant",
+            f"all six curves of {figure} grow slowly",
+            ", ".join(f"{name} ×{found:.2f} (log N: ×{log:.2f})" for name, (found, log) in grown.items()),
+            all(map(grows_like_log, points.values())),
+        ),
+        Claim(
+            f"FCache reduces {named.lower()} sixfold",
+            "a sixfold reduction in both network traffic and latency",
+            f"{_factors(factors)} times less on {max(points['It']):,.0f} nodes; each owner must get its message, so no "
+            f"cache can take more than {_factors(most)} times fewer",
+            all(SIXFOLD[0] <= factor <= SIXFOLD[1] for factor in factors.values()) if is_paper else None,
+        ),
+        Claim(
+            f"A cache that can hold every word reduces {named.lower()} more than one that cannot",
+            "(silent on how much of the vocabulary 10,000 entries are)",
+            ", ".join(
+                f"{name} " + " ".join(f"×{factor:.1f}" for factor in sweep.values()) for name, sweep in sweeps.items()
+            )
+            + " for a quarter, half, three quarters and all of the vocabulary",
+            all(sweep[1.0] >= sweep[0.25] for sweep in sweeps.values()),
+        ),
+    ]
+
+
+def _factors(factors: dict[str, float]) -> str:
+    return ", ".join(f"{name} {factor:.1f}" for name, factor in factors.items())
 
 
 def about(scale: Scale) -> dict[str, object]:

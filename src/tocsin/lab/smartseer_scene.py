@@ -58,7 +58,13 @@ class Pair:
 
     side: DocumentSide
     words: tuple[Key, ...]
-    queries: tuple[Registered, ...]
+    texts: tuple[tuple[str, str], ...]
+    """Ids and texts of the queries."""
+
+    @cached_property
+    def queries(self) -> tuple[Registered, ...]:
+        """The queries, parsed: most pairs are drawn and not measured."""
+        return tuple(_registered(id, text) for id, text in self.texts)
 
     def join_bytes(self, join: Join) -> int:
         """What a join sends beside the notice."""
@@ -112,9 +118,13 @@ class Scene:
             found[anchor].append((f"q{number}", text))
         return found
 
+    def listed(self, words: Iterable[Key]) -> tuple[tuple[str, str], ...]:
+        """The queries registered on these words: ids and texts."""
+        return tuple([each for key in words for each in self.lists.get(key.word, ())])
+
     def at(self, words: Iterable[Key]) -> tuple[Registered, ...]:
-        """The queries registered on these words."""
-        return tuple(_registered(*each) for key in words for each in self.lists.get(key.word, ()))
+        """The same, parsed."""
+        return tuple(_registered(id, text) for id, text in self.listed(words))
 
     @staticmethod
     def words(side: DocumentSide) -> list[Key]:
@@ -126,7 +136,7 @@ class Scene:
         for side in self.sides:
             for key in self.words(side):
                 if key.word in self.lists:
-                    yield Pair(side, (key,), self.at([key]))
+                    yield Pair(side, (key,), self.listed([key]))
 
     def of_size(self, queries: int) -> Iterator[Pair]:
         """Pairs with so many queries: words of a document are put together until their lists have as many."""
@@ -139,7 +149,7 @@ class Scene:
                     keys.append(key)
                     count += listed
                 if count == queries:
-                    yield Pair(side, tuple(keys), self.at(keys))
+                    yield Pair(side, tuple(keys), self.listed(keys))
                     keys, count = [], 0
 
     def mean_bytes(self, queries: int, joins: Iterable[Join], pairs: int) -> dict[Join, float]:

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from enum import StrEnum
 from functools import reduce
 from math import isnan
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,18 @@ Question = tuple[Path | Predicate, int]
 """What only the oracle can answer: a whole query, or a predicate at the elements of a label."""
 Test = tuple[int, int, int]
 """Up to three conditions that must hold at one element; -1 for none."""
+
+
+class Shared(NamedTuple):
+    """A clause as a member of a family: their condition, which values they compare, how, and this one with what."""
+
+    test: Test
+    what: int
+    label: int
+    how: int
+    literal: float
+
+
 _NUMBERS = {"=": kernels.EQUAL, "!=": kernels.UNEQUAL, "<": kernels.LESS, "<=": kernels.AT_MOST, ">": kernels.MORE}
 _NUMBERS[">="] = kernels.AT_LEAST
 _STRINGS = {"=": kernels.SAME, "!=": kernels.DIFFERENT}
@@ -92,6 +104,10 @@ class Interned(Generic[K]):
             self.numbers[key] = number
         self._uses[number] += 1
         return number
+
+    def use(self, number: int) -> None:
+        """One more use of a number that is there."""
+        self._uses[number] += 1
 
     def release(self, number: int) -> None:
         """One use less."""
@@ -146,6 +162,58 @@ class Guards:
             if node >= 0:
                 self._uses[node] += 1
         return test
+
+    def keep(self, test: Test) -> None:
+        """One more use of the conditions that a family shares."""
+        for node in test:
+            if node >= 0:
+                self._uses[node] += 1
+
+    def family_of(self, clause: Clause) -> Shared | None:
+        """What a clause shares with others that compare the same with something else; None if it is not of this kind.
+
+        Its last guarded element is asked for one value only. The string that it compares with is in use from now on.
+        """
+        if self.selection is Selection.INLINE or not clause.exact:
+            return None
+        hops = clause.hops
+        at = max(number for number, hop in enumerate(hops) if hop.predicates)
+        hop = hops[at]
+        only = hop.predicates[0]
+        if hop.kind is not Kind.ELEMENT or len(hop.predicates) > 1 or not isinstance(only, Compare):
+            return None
+        where = self._place(only, hop.name)
+        if where is None:
+            return None
+        what, label, owner = where
+        if isinstance(only.literal, str) and only.op in _STRINGS:
+            self.longest = max(self.longest, len(only.literal))
+            how, literal = _STRINGS[only.op], float(self.strings.take(only.literal))
+        else:
+            number = number_of(only.literal) if isinstance(only.literal, str) else only.literal
+            how, literal = _NUMBERS[only.op], number
+        if isnan(literal):
+            return Shared((-1, -1, -1), what, label, how, literal)
+        exists = Exists(only.path)
+        first = self._named(hop.name) if what == kernels.CONTENT else self._held(what, label, exists, owner)
+        test = first, self._below(hops[at + 1 :]), self._arrived(hops[:at], hop)
+        return Shared(test, what, label, how, literal)
+
+    def _place(self, predicate: Compare, name: Name) -> tuple[int, int, int] | None:
+        """Which values of an element of this name are compared: of which kind, of which label, and the name's label."""
+        if predicate.path.absolute:
+            return None
+        steps, owner = _moving(predicate.path), self.labels.number(name.clark)
+        if not steps:
+            return kernels.CONTENT, owner, kernels.WILDCARD
+        step = steps[0]
+        if len(steps) > 1 or step.deep or step.predicates or not isinstance(step.test, Name):
+            return None
+        if step.axis is Axis.ATTRIBUTE:
+            return kernels.ATTRIBUTE, self.labels.number("@" + step.test.clark), owner
+        if step.axis is Axis.CHILD:
+            return kernels.CHILD, self.labels.number(step.test.clark), owner
+        return None
 
     def release(self, test: Test) -> None:
         """Gives up the conditions of a clause, and those that only they needed."""
@@ -289,19 +357,11 @@ class Guards:
 
     def _value(self, predicate: Predicate, name: Name) -> int:
         """Most predicates compare an attribute or a child: one node says that, and the name too. -1 for others."""
-        if not isinstance(predicate, Compare) or predicate.path.absolute:
+        where = self._place(predicate, name) if isinstance(predicate, Compare) else None
+        if where is None:
             return -1
-        steps = _moving(predicate.path)
-        if not steps:
-            return self._content(name, predicate)
-        step, owner = steps[0], self.labels.number(name.clark)
-        if len(steps) > 1 or step.deep or step.predicates or not isinstance(step.test, Name):
-            return -1
-        if step.axis is Axis.ATTRIBUTE:
-            return self._held(kernels.ATTRIBUTE, self.labels.number("@" + step.test.clark), predicate, owner)
-        if step.axis is Axis.CHILD:
-            return self._held(kernels.CHILD, self.labels.number(step.test.clark), predicate, owner)
-        return -1
+        assert isinstance(predicate, Compare)
+        return self._held(where[0], where[1], predicate, where[2])
 
     # --- predicates --------------------------------------------------------------------------
 

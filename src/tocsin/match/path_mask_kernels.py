@@ -47,6 +47,8 @@ PARENT, LAST, FIRST_CHILD, SIBLING, LABEL, SAME_LABEL = range(6)
 """Columns of `tree`; -1 for none."""
 OWNER, VALUE_LABEL, STRING, NEXT, NEXT_NUMBER, NEXT_STRING = range(6)
 """Columns of `rows`: the element, the label, the number of the string (or -1), and the chains that a row is in."""
+FEW = 4
+"""Members of a family that are looked at one by one."""
 RUN, ROWS, STAMP = 0, 1, 2
 """Places in `counts`."""
 _PLACES = "0 1 28 2 29 14 24 3 30 22 20 15 25 17 4 8 31 27 13 23 21 19 16 7 26 12 18 6 11 5 10 9"
@@ -304,6 +306,139 @@ def chain_values(rows: Any, number: Any, first: Any, by_label: Any, by_string: A
 
 
 @njit(cache=True, nogil=True)
+def place(member: Any, literals: Any, low: Any, high: Any, how: Any, literal: Any, after: Any) -> Any:
+    """Where the first member is that does not come before this comparison and literal (`after`: nor equals it)."""
+    while low < high:
+        middle = (low + high) >> 1
+        if (
+            member[middle, 0] < how
+            or (member[middle, 0] == how and literals[middle] < literal)
+            or (after and member[middle, 0] == how and literals[middle] == literal)
+        ):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _flag(member: Any, low: Any, high: Any, flags: Any) -> None:
+    for at in range(low, high):
+        flags[member[at, 1]] = 1
+
+
+@njit(cache=True, nogil=True)
+def mark_members(member: Any, literals: Any, first: Any, end: Any, strings: Any, numbers: Any, flags: Any) -> None:
+    """Marks the slots of the members first, …, end - 1 that some value meets.
+
+    A value is the number of its string, -1 if no condition mentions that, and its number, NaN if it is none.
+    """
+    if strings.size == 0:
+        return
+    low, high = np.inf, -np.inf
+    one_string, one_number = np.int64(strings[0]) >= 0, numbers[0] == numbers[0]
+    for at in range(strings.size):
+        text, value = np.int64(strings[at]), numbers[at]
+        one_string = one_string and text == strings[0]
+        one_number = one_number and value == numbers[0]
+        if text >= 0:
+            begin = place(member, literals, first, end, SAME, np.float64(text), False)
+            _flag(member, begin, place(member, literals, begin, end, SAME, np.float64(text), True), flags)
+        if value == value:
+            begin = place(member, literals, first, end, EQUAL, value, False)
+            _flag(member, begin, place(member, literals, begin, end, EQUAL, value, True), flags)
+            low, high = min(low, value), max(high, value)
+    for how in (DIFFERENT, UNEQUAL):
+        begin = place(member, literals, first, end, how, -np.inf, False)
+        stop = place(member, literals, begin, end, how, np.inf, True)
+        if (how == DIFFERENT and one_string) or (how == UNEQUAL and one_number):  # all but those that equal it
+            only = np.float64(strings[0]) if how == DIFFERENT else numbers[0]
+            _flag(member, begin, place(member, literals, begin, stop, how, only, False), flags)
+            begin = place(member, literals, begin, stop, how, only, True)
+        _flag(member, begin, stop, flags)
+    if low <= high:
+        begin = place(member, literals, first, end, LESS, low, True)
+        _flag(member, begin, place(member, literals, begin, end, LESS, np.inf, True), flags)
+        begin = place(member, literals, first, end, AT_MOST, low, False)
+        _flag(member, begin, place(member, literals, begin, end, AT_MOST, np.inf, True), flags)
+        begin = place(member, literals, first, end, MORE, -np.inf, False)
+        _flag(member, begin, place(member, literals, begin, end, MORE, high, False), flags)
+        begin = place(member, literals, first, end, AT_LEAST, -np.inf, False)
+        _flag(member, begin, place(member, literals, begin, end, AT_LEAST, high, True), flags)
+
+
+@njit(cache=True, nogil=True)
+def _is_in(pool: Any, found: Any, one: Any) -> Any:
+    """Is the element in all three sets?"""
+    word = pool[found[0], one >> 5] & pool[found[1], one >> 5] & pool[found[2], one >> 5]
+    return (np.int64(word) >> (one & 31)) & 1
+
+
+@njit(cache=True, nogil=True)
+def _one_member(
+    tree: Any,
+    by_label: Any,
+    rows: Any,
+    number: Any,
+    first: Any,
+    start: Any,
+    end: Any,
+    up: Any,
+    label: Any,
+    how: Any,
+    literal: Any,
+    pool: Any,
+    found: Any,
+) -> Any:
+    """Does a value of the label compare, at an element of the sets? Walks only what can, as `_held` does."""
+    every = label == WILDCARD or label == ANY_ATTRIBUTE
+    group = not every and by_label[label, 1] == label
+    following = NEXT_STRING if how == SAME else (NEXT_NUMBER if how == EQUAL or how >= LESS else NEXT)
+    at = start if first == -2 else first
+    while at >= 0 and at < end:
+        if how == SAME:
+            holds = every or group or rows[at, VALUE_LABEL] == label
+        elif how == DIFFERENT:
+            holds = rows[at, STRING] != literal
+        else:
+            holds = compares(number[at], how, literal)
+        if holds and (not group or by_label[rows[at, VALUE_LABEL], 1] == label):
+            one = np.int64(rows[at, OWNER])
+            if up:
+                one = np.int64(tree[one, PARENT])
+            if _is_in(pool, found, one):
+                return True
+        at = at + 1 if first == -2 else np.int64(rows[at, following])
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _values_at(
+    tree: Any, by_label: Any, rows: Any, first: Any, start: Any, end: Any, up: Any, label: Any, pool: Any, found: Any
+) -> Any:
+    """The rows of the label at the elements of the sets."""
+    every = label == WILDCARD or label == ANY_ATTRIBUTE
+    group = not every and by_label[label, 1] == label
+    values = np.empty(16, np.int64)
+    count = 0
+    at = start if first == -2 else first
+    while at >= 0 and at < end:
+        if not group or by_label[rows[at, VALUE_LABEL], 1] == label:
+            one = np.int64(rows[at, OWNER])
+            if up:
+                one = np.int64(tree[one, PARENT])
+            if _is_in(pool, found, one):
+                if count == values.size:
+                    more = np.empty(2 * count, np.int64)
+                    more[:count] = values
+                    values = more
+                values[count] = at
+                count += 1
+        at = at + 1 if first == -2 else np.int64(rows[at, NEXT])
+    return values[:count]
+
+
+@njit(cache=True, nogil=True)
 def select(  # one loop, without calls that pass many arrays: it runs for every candidate
     node: Any,
     literal: Any,
@@ -323,13 +458,17 @@ def select(  # one loop, without calls that pass many arrays: it runs for every 
     tests: Any,
     clauses: Any,
     slots: Any,
+    family: Any,
+    member: Any,
+    literals: Any,
     flags: Any,
     waiting: Any,
     missing: Any,
 ) -> Any:
     """Marks the slots of the clauses whose conditions hold together at some element.
 
-    A clause has up to three conditions, tests[clause]. Gives how many clauses were looked at: fewer than all if the
+    A clause has up to three conditions, tests[clause]. One of a family (its slot is ~family) marks the members whose
+    comparison some value at such an element meets. Gives how many clauses were looked at: fewer than all if the
     pool is full. waiting[0] counts the clauses that need something missing, written behind it.
 
     node[n] is what a condition says, left and right; `literal` what values and positions compare with. The other
@@ -339,8 +478,34 @@ def select(  # one loop, without calls that pass many arrays: it runs for every 
     found = np.zeros(3, np.int64)
     for at in range(clauses.shape[0]):
         clause = clauses[at]
-        if flags[slots[clause]]:
-            continue
+        slot = np.int64(slots[clause])
+        kind, begin, end = np.int64(0), np.int64(0), np.int64(0)
+        if slot >= 0:
+            if flags[slot]:
+                continue
+        else:
+            begin = np.int64(family[~slot, 0])
+            end = begin + np.int64(family[~slot, 1])
+            kind = np.int64(ATTRIBUTES if family[~slot, 2] == ATTRIBUTE else CONTENTS)
+            if ranges[kind, 0] < 0:
+                _miss(missing, ~kind)
+                waiting[0] += 1
+                waiting[waiting[0]] = clause
+                continue
+            if end - begin <= FEW:  # values decide sooner than structure
+                is_possible = False
+                for one in range(begin, end):
+                    if (
+                        not flags[member[one, 1]]
+                        and _first_row(
+                            by_label, by_kind, by_string, kind, np.int64(family[~slot, 3]), member[one, 0], literals[one]
+                        )
+                        != -1
+                    ):
+                        is_possible = True
+                        break
+                if not is_possible:
+                    continue
         status, result = ANSWERED, np.int64(0)
         for part in range(3):
             root = np.int64(tests[clause, part])
@@ -425,9 +590,26 @@ def select(  # one loop, without calls that pass many arrays: it runs for every 
         if status == MISSING:
             waiting[0] += 1
             waiting[waiting[0]] = clause
-        elif result >= 0:
+        elif result >= 0 and slot >= 0:
             for word in range(pool.shape[1]):
                 if pool[found[0], word] & pool[found[1], word] & pool[found[2], word]:
-                    flags[slots[clause]] = 1
+                    flags[slot] = 1
                     break
+        elif result >= 0:
+            label, up = np.int64(family[~slot, 3]), family[~slot, 2] == CHILD
+            start, stop = ranges[kind, 0], ranges[kind, 1]
+            if end - begin <= FEW:
+                for one in range(begin, end):
+                    if flags[member[one, 1]]:
+                        continue
+                    how = np.int64(member[one, 0])
+                    first = _first_row(by_label, by_kind, by_string, kind, label, how, literals[one])
+                    if first != -1 and _one_member(
+                        tree, by_label, rows, number, first, start, stop, up, label, how, literals[one], pool, found
+                    ):
+                        flags[member[one, 1]] = 1
+            else:
+                first = _first_row(by_label, by_kind, by_string, kind, label, np.int64(EXISTS), 0.0)
+                values = _values_at(tree, by_label, rows, first, start, stop, up, label, pool, found)
+                mark_members(member, literals, begin, end, rows[values, STRING], number[values], flags)
     return clauses.shape[0]

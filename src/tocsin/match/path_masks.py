@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tocsin.markup import Markup
 from tocsin.match import path_mask_kernels as kernels
+from tocsin.match.path_families import Families
 from tocsin.match.path_guards import Guards
 from tocsin.match.path_mask_kernels import Answers, Document
 from tocsin.match.path_runs import Tape, power_of
@@ -50,6 +51,7 @@ class Selector:
         tape: Tape,
         tests: IntArray,
         slots: IntArray,
+        families: Families,
         candidates: IntArray,
         flags: npt.NDArray[np.uint8],
     ) -> None:
@@ -62,7 +64,8 @@ class Selector:
             missing[0] = 0
             run: Any = kernels.select
             arrays = (*guards.graph, *reading.document, *answers)
-            looked = run(*arrays, tests, candidates, slots, flags, waiting, missing)
+            shared = (families.head, families.member, families.literal)
+            looked = run(*arrays, tests, candidates, slots, *shared, flags, waiting, missing)
             left = candidates[looked:]
             while self._counts[kernels.ROWS] + missing[0] >= len(self._pool):
                 answers = self._make_room(answers, reading, must_grow=looked == 0)

@@ -3,7 +3,8 @@
 A query without predicates and branches holds as soon as its accepting state is reached. All others are *guarded*: their
 linear paths are registered like any other, and only when all of them have occurred in a document is the query checked,
 by joining its branches at the elements they share. That is Selection Postponed; `Selection.INLINE` checks predicates on
-the way instead, and both agree.
+the way instead, and both agree. Queries that differ only in what they compare a value with are checked together
+(`path_families`).
 
 New paths go into a small automaton of their own, which is merged into the next larger one when it is no longer small
 beside it. So what is remembered about the paths of documents outlives additions, and an index that was opened from a
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -22,12 +24,14 @@ import numpy.typing as npt
 from tocsin.markup import Markup
 from tocsin.match import path_kernels as kernels
 from tocsin.match.path_automaton import Automaton, Labels, Numbered, grow, power
+from tocsin.match.path_families import Families
 from tocsin.match.path_guards import Guards, Selection
+from tocsin.match.path_mask_kernels import DIFFERENT, SAME
 from tocsin.match.path_masks import Selector
 from tocsin.match.path_runs import CacheLimits, Found, Runner, Tape, read_tape
 from tocsin.match.path_slots import Slots
 from tocsin.query.xpath.ast import Path
-from tocsin.query.xpath.routes import clauses_of, linear_paths, plain_path
+from tocsin.query.xpath.routes import Clause, clauses_of, linear_paths, plain_path
 
 __all__ = ["Automaton", "CacheLimits", "PathIndex", "Selection"]
 
@@ -41,7 +45,7 @@ MERGE_RATIO = 16
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A linear path of a slot; `entry` is what the kernels report: the slot, or ~clause."""
+    """A linear path of a slot, or of ~family; `entry` is what the kernels report: the slot, or ~clause."""
 
     slot: int
     path: Numbered
@@ -93,7 +97,9 @@ class PathIndex:
         self._parts = [self._new_part()]
         self._pending: list[_Entry] = []
         self._selector = Selector()
-        self._clauses: dict[int, list[int]] = {}  # of a slot with guards
+        self._families = Families()
+        self._membership: dict[int, list[tuple[int, int, float]]] = {}  # of a slot: family, comparison, literal
+        self._clauses: dict[int, list[int]] = {}  # of a slot with guards, or of ~family
         self._total = np.full(64, -1, np.int32)  # of a clause: its linear paths, -1 if it is not in use
         self._tests = np.full((64, 3), -1, np.int32)  # of a clause: its conditions
         self._slot_of = np.zeros(64, np.int32)  # of a clause
@@ -127,6 +133,8 @@ class PathIndex:
             self._pending.append(_Entry(slot, tuple([numbered(label) for label in path]), slot))
         inline = self.guards.selection is Selection.INLINE
         for clause in clauses:
+            if clause.guarded and self._join(slot, clause):
+                continue
             paths, entry = linear_paths(clause), slot
             if clause.guarded:
                 found = self._new_clause(slot, len(paths))
@@ -136,10 +144,44 @@ class PathIndex:
                 if not (inline and clause.guarded):
                     self._pending.append(_Entry(slot, tuple([numbered(label) for label in one]), entry))
 
+    def _join(self, slot: int, clause: Clause) -> bool:
+        """Makes a clause the member of a family, if it can be."""
+        shared = self.guards.family_of(clause)
+        if shared is None:
+            return False
+        if isnan(shared.literal):
+            return True  # order is one of numbers, and this is none: the clause never holds
+        family = self._families.find(shared.test)
+        if family < 0:
+            paths = linear_paths(clause)
+            family = self._families.make(shared.test, shared.what, shared.label, self._clause_count)
+            found = self._families.clause[family] = self._new_clause(~family, len(paths))
+            self._tests[found] = shared.test
+            self.guards.keep(shared.test)
+            numbered = self.labels.number
+            self._pending += [_Entry(~family, tuple([numbered(label) for label in one]), ~found) for one in paths]
+        self._families.insert(family, shared.how, shared.literal, slot)
+        self._membership.setdefault(slot, []).append((family, shared.how, shared.literal))
+        return True
+
+    def _leave(self, slot: int) -> None:
+        """Takes a query out of its families, and families that are empty then out of the automaton."""
+        for family, how, literal in self._membership.pop(slot, ()):
+            if how in (SAME, DIFFERENT):
+                self.guards.strings.release(int(literal))
+            if not self._families.remove(family, how, literal, slot):
+                self._families.drop(family)
+                self._forget(~family)
+
     def remove(self, number: int) -> None:
         """Forgets the query of this number."""
         self._flush()
         slot = self._slots.remove(number)
+        self._leave(slot)
+        self._forget(slot)
+
+    def _forget(self, slot: int) -> None:
+        """Takes the clauses and paths of a slot, or of ~family, out."""
         clauses = self._clauses.pop(slot, [])
         for clause in clauses:
             self._own_clauses()
@@ -149,16 +191,20 @@ class PathIndex:
         for part in self._parts[1:]:
             if slot in part.entries:
                 part.remove(slot)
-                self._slots.free([slot])
+                if slot >= 0:
+                    self._slots.free([slot])
                 self._free_clauses += clauses
                 return
         several = self._several.pop(slot, None)
         if several is None:
-            state, place = self._plain[slot].tolist() if slot < len(self._plain) else (-1, -1)
+            state, place = self._plain[slot].tolist() if 0 <= slot < len(self._plain) else (-1, -1)
             several = [(state, place)] if state >= 0 else []
         self._gone += several
         self._parts[0].count -= len(several)
-        self._dead.append(slot)
+        if slot >= 0 and (several or clauses):
+            self._dead.append(slot)
+        elif slot >= 0:
+            self._slots.free([slot])
         self._dead_clauses += clauses
 
     def _new_clause(self, slot: int, paths: int) -> int:
@@ -209,11 +255,12 @@ class PathIndex:
             self._plain = grow(self._plain, max(size, known))
             self._plain[known:] = -1
         for one, state, place in self._parts[0].insert(entries):
-            if one.entry == one.slot and one.slot not in self._several and self._plain[one.slot, 0] < 0:
+            is_plain = one.slot >= 0 and one.entry == one.slot
+            if is_plain and one.slot not in self._several and self._plain[one.slot, 0] < 0:
                 self._plain[one.slot] = state, place
                 continue
             several = self._several.setdefault(one.slot, [])
-            if self._plain[one.slot, 0] >= 0:
+            if one.slot >= 0 and self._plain[one.slot, 0] >= 0:
                 several.append((int(self._plain[one.slot, 0]), int(self._plain[one.slot, 1])))
                 self._plain[one.slot] = -1
             several.append((state, place))
@@ -259,7 +306,8 @@ class PathIndex:
     def nbytes(self) -> int:
         """Memory of all arrays, as far as they are in use."""
         automata = sum(part.automaton.nbytes() for part in self._parts)
-        return automata + self.guards.nbytes() + self._slots.used * (8 + 8) + self._clause_count * (4 + 12 + 4)
+        guards = self.guards.nbytes() + self._families.nbytes()
+        return automata + guards + self._slots.used * (8 + 8) + self._clause_count * (4 + 12 + 4)
 
     def match(self, document: Markup) -> npt.NDArray[np.int64]:
         """The numbers of the queries that hold, ascending."""
@@ -271,7 +319,8 @@ class PathIndex:
         candidates = np.flatnonzero(met).astype(np.int32)
         self.checked = len(candidates)
         if len(candidates):
-            self._selector.select(self.guards, document, tape, self._tests, self._slot_of, candidates, found.flags)
+            tests, slots = self._tests, self._slot_of
+            self._selector.select(self.guards, document, tape, tests, slots, self._families, candidates, found.flags)
         if self._dead:
             found.flags[self._dead] = 0
         return self._slots.numbers(found.flags)
@@ -293,6 +342,7 @@ class PathIndex:
         arrays = {f"nfa_{name}": array for name, array in first.automaton.to_arrays().items()}
         guards, about_guards = self.guards.to_arrays()
         arrays |= {f"guard_{name}": array for name, array in guards.items()}
+        arrays |= {f"family_{name}": array for name, array in self._families.to_arrays().items()}
         slots, about_slots = self._slots.to_arrays(self._dead)
         clauses = self._clause_count
         used = min(self._slots.used, len(self._plain))
@@ -332,6 +382,11 @@ class PathIndex:
                 found._clauses.setdefault(slot, []).append(clause)
             else:
                 found._free_clauses.append(clause)
+        found._families = Families.from_arrays(_under("family_", arrays), found._tests)
+        for family, how, literal, slot in found._families.members():
+            found._membership.setdefault(slot, []).append((family, how, literal))
+            if how in (SAME, DIFFERENT):
+                found.guards.strings.use(int(literal))
         for slot, state, place in arrays["several"].tolist():
             found._several.setdefault(slot, []).append((state, place))
         recent, at = _unpack(arrays), 0

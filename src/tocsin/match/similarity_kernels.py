@@ -10,13 +10,23 @@ where partial cosine and the bound of the rest reach the threshold, the cosine i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numba.typed import List
 
 from tocsin.match.kernels import kernel
 
 SLACK = 1e-5  # partial cosines are kept in 32 bits
+
+
+def listed(items: Iterable[Any]) -> Any:
+    """Tuples of arrays, all of the same types, as a list that kernels take without compiling for each length."""
+    found = List()
+    for item in items:
+        found.append(item)
+    return found
 
 
 @kernel

@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from tocsin.net.host import Equip, Host, HostSettings, Say
@@ -37,6 +38,7 @@ class Embedded:
         self._settings, self._say, self._equip, self._on_deliver = settings, say, equip, on_deliver
         self._started: Future[None] = Future()
         self._ended: Future[int] = Future()
+        self._made: Future[Host] = Future()
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
 
     def start(self) -> None:
@@ -79,8 +81,12 @@ class Embedded:
 
     def stop(self) -> int:
         """Leaves in order; 0 if it did."""
-        if self._started.done() and self._started.exception() is None and not self._ended.done():
-            self._loop.call_soon_threadsafe(self._host.stop)
+        if not self._thread.is_alive() and not self._ended.done():
+            return 0  # it never began
+        host = self._made.result()
+        if not self._ended.done():
+            with suppress(RuntimeError):  # it ends by itself at this moment
+                self._loop.call_soon_threadsafe(host.stop)
         self._thread.join()
         return self._ended.result()
 
@@ -88,17 +94,20 @@ class Embedded:
         try:
             self._ended.set_result(asyncio.run(self._main()))
         except BaseException as error:
-            for future in (self._started, self._ended):
+            for future in (self._started, self._ended, self._made):
                 if not future.done():
                     future.set_exception(error)
 
     async def _main(self) -> int:
         self._loop = asyncio.get_running_loop()
         self._host = Host(self._settings, self._say, equip=self._equip, on_deliver=self._on_deliver)
+        self._made.set_result(self._host)
         running: asyncio.Task[Any] = asyncio.create_task(self._host.run())
         while self._host.member is None and not running.done():
             await asyncio.wait([running], timeout=LOOK_SECONDS)
         if not running.done():
             self._started.set_result(None)
         status: int = await running
+        if not self._started.done():  # it was told to stop before it had found the ring
+            self._started.set_exception(NetError("the node was stopped before it had begun"))
         return status

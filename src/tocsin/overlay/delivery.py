@@ -105,6 +105,8 @@ class Delivery:
         """`life` is another number each time the node begins again."""
         self.me = node.me
         self.accept: Callable[[Notice], bool] = lambda notice: True
+        self.divert: Callable[[Notice, Seconds], list[Effect] | None] = lambda notice, now: None
+        """Takes a notice that is not for the outbox: of a query that this node asks for its own sake."""
         self._life = life
         self._disk = disk
         self._streams: dict[Address, _Stream] = {}
@@ -129,7 +131,7 @@ class Delivery:
     def tell(self, to: Address, notice: Notice, now: Seconds, then: Then) -> list[Effect]:
         """Sends a notice until it is heard, then calls `then`."""
         if to == self.me.address:
-            return [*self._take(notice), *then(now)]
+            return [*self.take(notice, now), *then(now)]
         stream = self._streams.setdefault(to, _Stream())
         stream.last += 1
         is_idle = not stream.open
@@ -184,8 +186,11 @@ class Delivery:
         self._outbox.append(notice)
         return True
 
-    def _take(self, notice: Notice) -> list[Effect]:
+    def take(self, notice: Notice, now: Seconds) -> list[Effect]:
         """Into the outbox, if it is wanted and not there."""
+        diverted = self.divert(notice, now)
+        if diverted is not None:
+            return diverted
         if not self.accept(notice) or not self._keep(notice):
             return []
         number = len(self._outbox)
@@ -197,7 +202,7 @@ class Delivery:
     def _on_notify(self, message: Notify, now: Seconds) -> list[Effect]:
         ear = self._ears.setdefault((message.sender.address, message.life), _Ear())
         ear.upto = max(ear.upto, message.first - 1)
-        effects = self._take(message.notice)
+        effects = self.take(message.notice, now)
         if message.number > ear.upto:
             ear.beyond.add(message.number)
         ear.beyond = {number for number in ear.beyond if number > ear.upto}

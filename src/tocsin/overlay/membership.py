@@ -16,6 +16,12 @@ silent at a time (`losses_max`; neighbours tell each other whom they lost), a no
 is cut off itself, and whoever is cut off misses what is stored elsewhere. So it doubts: it keeps its place but owns
 nothing, until it hears the others again or `doubt_seconds` have passed; then it claims its range anew from its
 successor. Nodes that were lost are asked now and then, so that rings that were split find each other.
+
+A node gives only what it has. It knows the line of those before it (the one before it tells it); when its predecessor
+is lost and somebody from further back claims, everybody whom that skips is silent, too, and the copies that the claimer
+needs may be theirs alone. So the claimer is sent to the first of them that speaks; if too many are silent, it must wait
+until one speaks or `doubt_seconds` have passed. Else a node that has copies of two ranges could hand over a third, of
+which it has nothing, to a node that begins again with an empty disk.
 """
 
 from __future__ import annotations
@@ -45,6 +51,7 @@ class Stabilise(Message):
     sender: Peer
     is_ready: bool
     lost: tuple[Address, ...]  # neighbours that I do not hear any more
+    before: tuple[Peer, ...]  # who is before me, nearest first; (): I have lost the one before me
 
 
 @message(11)
@@ -78,6 +85,7 @@ class HandOver(Message):
     items: tuple[Item, ...]
     is_last: bool
     is_leaving: bool
+    before: tuple[Peer, ...]  # who is before the range, nearest first, as far as I know
 
 
 @message(14)
@@ -130,8 +138,8 @@ class Membership:
     """A node's place in the ring."""
 
     __slots__ = (
-        "_contact", "_finger", "_giving", "_heard", "_leaving", "_left", "_lost", "_suspects", "_tick", "_told",
-        "_unanswered", "chord", "contacts", "keyed", "me", "settings", "suspicions",
+        "_before", "_contact", "_finger", "_giving", "_heard", "_leaving", "_left", "_lost", "_skipped", "_spoke",
+        "_suspects", "_tick", "_told", "_unanswered", "chord", "contacts", "keyed", "me", "settings", "suspicions",
     )  # fmt: skip
     name = "membership"
 
@@ -149,6 +157,9 @@ class Membership:
         self._suspects: dict[Address, Seconds] = {}  # taken for dead, and until when
         self._left: dict[Address, Seconds] = {}
         self._lost: dict[Address, Seconds] = {}
+        self._skipped: dict[Address, Seconds] = {}  # whom a claim would have skipped, and until when that counts
+        self._spoke: dict[Address, tuple[Peer, Seconds]] = {}  # who would be before it, and when each last spoke
+        self._before: tuple[Peer, ...] = ()  # the line of those before it, nearest first, as it was last known
         self._told: dict[Address, tuple[Address, ...]] = {}  # whom the two neighbours have lost
         self._finger = self._tick = self._contact = 0
         chord.node.add(self)
@@ -181,9 +192,12 @@ class Membership:
     def tick(self, now: Seconds) -> list[Effect]:
         """Looks after the neighbours, a finger or two, and those that were lost."""
         self._tick += 1
-        for gone in (self._suspects, self._left, self._lost):
+        for gone in (self._suspects, self._left, self._lost, self._skipped):
             for address in [address for address, until in gone.items() if until <= now]:
                 del gone[address]
+                if gone is self._skipped:  # gone for good
+                    self._before = tuple([peer for peer in self._before if peer.address != address])
+        self._spoke = {address: one for address, one in self._spoke.items() if now - one[1] <= self._patience}
         effects = self._check_predecessor(now)
         if self._leaving is not None:
             effects += self._give_page(0)
@@ -197,10 +211,14 @@ class Membership:
 
     def _check_predecessor(self, now: Seconds) -> list[Effect]:
         low = self.chord.predecessor
-        patience = self.settings.tick_seconds * (self.settings.probes_missed_max + 1)
-        if low is None or now - self._heard <= patience:
+        if low is None or now - self._heard <= self._patience:
             return []
         return self._lose(low, now)
+
+    @property
+    def _patience(self) -> Seconds:
+        """How long a neighbour may be silent."""
+        return self.settings.tick_seconds * (self.settings.probes_missed_max + 1)
 
     def _stabilise(self, now: Seconds) -> list[Effect]:
         first = self.chord.table.successors[0]
@@ -213,7 +231,8 @@ class Membership:
         return effects
 
     def _probe(self, first: Peer) -> Send:
-        return Send(first.address, Stabilise(self.me, self.chord.is_ready, tuple(self._lost)))
+        before = self._before if self.chord.predecessor is not None else ()
+        return Send(first.address, Stabilise(self.me, self.chord.is_ready, tuple(self._lost), before))
 
     def _neighbours(self, to: Peer) -> Send:
         lost = tuple(self._lost)
@@ -272,6 +291,7 @@ class Membership:
     def _hear(self, sender: Peer, lost: tuple[Address, ...] | None = None) -> None:
         """A neighbour speaks: it is not lost; and it says whom it has lost itself."""
         self._lost.pop(sender.address, None)
+        self._skipped.pop(sender.address, None)
         near = [peer.address for peer in (self.chord.predecessor, *self.chord.table.successors[:1]) if peer is not None]
         self._told = {address: told for address, told in self._told.items() if address in near}
         if lost is not None and sender.address in near:
@@ -317,7 +337,34 @@ class Membership:
     def _set_predecessor(self, peer: Peer | None, now: Seconds) -> list[Effect]:
         self.chord.predecessor = peer
         self._heard = now
+        if peer is not None:
+            self._line_up(peer, self._before)
         return self.chord.release(now)
+
+    def _line_up(self, first: Peer, before: Iterable[Peer]) -> None:
+        """Who is before this node: the predecessor, and those further back."""
+        further = [peer for peer in before if is_between(peer.key, self.me.key, (first.key - 1) & MASK)]
+        self._before = (first, *further)[: self.settings.replicas]
+
+    def _skips(self, sender: Peer, now: Seconds) -> bool:
+        """Whether too many were known to be between a node and this one, and are silent."""
+        line = [peer for peer in self._before if is_between(peer.key, sender.key, (self.me.key - 1) & MASK)]
+        silent = [peer.address for peer in line if peer.address not in self._left and peer.address not in self._spoke]
+        for address in silent:
+            self._skipped.setdefault(address, now + self.settings.doubt_seconds)
+        return len(silent) > self.settings.losses_max
+
+    def _between(self, sender: Peer) -> Peer | None:
+        """The first after a node that wants to be before this one, too: its copies are the ones to ask for."""
+        alive = [peer for peer, _ in self._spoke.values() if peer.address not in self._left]
+        found = [peer for peer in alive if is_between(peer.key, sender.key, (self.me.key - 1) & MASK)]
+        return min(found, key=lambda peer: (peer.key - sender.key) & MASK, default=None)
+
+    def _hear_of(self, before: tuple[Peer, ...]) -> None:
+        """The node before this one names those before it: they are not silent."""
+        self._line_up(self._before[0], before)
+        for peer in before:
+            self._skipped.pop(peer.address, None)
 
     def _on_stabilise(self, message: Stabilise, now: Seconds) -> list[Effect]:
         sender, chord = message.sender, self.chord
@@ -326,6 +373,7 @@ class Membership:
         if not chord.is_placed or sender.address in self._left:  # what a leaver said before may come after
             return []
         self._suspects.pop(sender.address, None)
+        self._spoke[sender.address] = sender, now
         effects: list[Effect] = []
         if not chord.table.successors:  # alone, or cut off
             effects += self._set_successors([sender])
@@ -334,6 +382,8 @@ class Membership:
                 effects += self._set_predecessor(sender, now)
             elif chord.predecessor.address == sender.address:
                 self._heard = now
+            if chord.predecessor == sender and message.before:
+                self._hear_of(message.before)
         self._hear(sender, message.lost)
         return [self._neighbours(sender), *effects]
 
@@ -372,20 +422,27 @@ class Membership:
             if keyed is not None:
                 keyed.take(some, now)
 
-    def _page(self, items: list[Item], low: Peer | None, cursor: int, is_leaving: bool) -> HandOver:
+    def _page(self, to: Key, items: list[Item], low: Peer | None, cursor: int, is_leaving: bool) -> HandOver:
         end = cursor + self.settings.page_items_max
-        return HandOver(self.me, low, cursor, tuple(items[cursor:end]), end >= len(items), is_leaving)
+        before = tuple([peer for peer in self._before if is_between(peer.key, self.me.key, (to - 1) & MASK)])
+        return HandOver(self.me, low, cursor, tuple(items[cursor:end]), end >= len(items), is_leaving, before)
 
     def _on_claim(self, message: Claim, now: Seconds) -> list[Effect]:
         sender, chord, effects = message.sender, self.chord, list[Effect]()
         if not chord.is_placed or chord.is_gone or sender.address in (self.me.address, *self._left):
             return []
+        self._spoke[sender.address] = sender, now
         self._hear(sender)
         # A leaver gives, too: else two leavers and the node between them, which must claim, wait for each other.
         if self._is_in_doubt():  # what it has may not be all
             return []
         if sender.key == self.me.key:
             return [Send(sender.address, Neighbours(self.me, self.me, (), ()))]
+        if chord.predecessor is None:
+            if (nearer := self._between(sender)) is not None:
+                return [Send(sender.address, Neighbours(self.me, nearer, chord.table.successors, tuple(self._lost)))]
+            if self._skips(sender, now):
+                return []
         low = chord.predecessor
         is_alone = low is None and not chord.table.successors
         if low is not None and low.address == sender.address:
@@ -402,7 +459,8 @@ class Membership:
         self._heard = now
         if self._giving is None or self._giving[0] != sender.address:
             return effects
-        return [Send(sender.address, self._page(self._giving[2], self._giving[1], message.cursor, False)), *effects]
+        page = self._page(sender.key, self._giving[2], self._giving[1], message.cursor, False)
+        return [Send(sender.address, page), *effects]
 
     def _on_hand_over(self, message: HandOver, now: Seconds) -> list[Effect]:
         return self._take_from_leaver(message, now) if message.is_leaving else self._take_claimed(message, now)
@@ -415,10 +473,13 @@ class Membership:
         if not message.is_last:
             return [Send(message.sender.address, Claim(self.me, message.cursor + len(message.items)))]
         effects: list[Effect] = []
+        if not self._before:
+            self._before = message.before[: self.settings.replicas]
         if low is not None and low.address != self.me.address and not self.is_suspect(low):
             mine = chord.predecessor
             if mine is None or is_between(low.key, mine.key, (self.me.key - 1) & MASK):
                 chord.predecessor, self._heard = low, now
+                self._line_up(low, self._before)
         if not chord.is_ready and self._may_claim():
             effects = [] if chord.is_placed else [Deliver(Joined(low))]
             chord.is_placed = chord.is_ready = True
@@ -441,7 +502,7 @@ class Membership:
 
     def _give_page(self, cursor: int) -> list[Effect]:
         first = self.chord.table.successors[:1]
-        page = self._page(self._leaving or [], self.chord.predecessor, cursor, True)
+        page = self._page(self.me.key, self._leaving or [], self.chord.predecessor, cursor, True)
         return [Send(peer.address, page) for peer in first]
 
     def _take_from_leaver(self, message: HandOver, now: Seconds) -> list[Effect]:
@@ -459,6 +520,7 @@ class Membership:
                 if low is not None and low.address == self.me.address:  # there were two
                     chord.table.forget(sender.address)
                     low = None
+                self._before = message.before[: self.settings.replicas]
                 effects += self._set_predecessor(low, now)
         return effects
 

@@ -49,6 +49,7 @@ class _Shape:
 
 _M = TypeVar("_M", bound=type)
 _shapes: dict[type, _Shape] = {}
+_own_decoders: dict[type, Decoder] = {}
 _tags: dict[int, type] = {}
 
 
@@ -161,7 +162,7 @@ def _message(parts: Any, depth: int) -> Any:
 def _fields(shape: _Shape, parts: tuple[Any, ...], depth: int) -> Any:
     if len(parts) != len(shape.decoders):
         raise OverlayError(f"{len(parts)} fields where there should be {len(shape.decoders)}")
-    return shape.build(*(decoder(part, depth) for decoder, part in zip(shape.decoders, parts, strict=True)))
+    return shape.build(*[decoder(part, depth) for decoder, part in zip(shape.decoders, parts, strict=True)])
 
 
 def _exactly(kind: type) -> Decoder:
@@ -193,6 +194,8 @@ def _decoder(hint: Any) -> Decoder:
         return _finite
     if hint in (str, bytes, bool):
         return _exactly(hint)
+    if hint in _own_decoders:
+        return _own_decoders[hint]
     if hint is Message:
         return lambda value, depth: _message(value, depth + 1)
     if get_origin(hint) in (Union, types.UnionType):
@@ -209,7 +212,11 @@ def _decoder(hint: Any) -> Decoder:
 def _tuple_decoder(inner: tuple[Any, ...]) -> Decoder:
     if len(inner) == 2 and inner[1] is Ellipsis:
         one = _decoder(inner[0])
-        return lambda value, depth: tuple([one(part, depth) for part in _array(value)])
+
+        def read_all(value: Any, depth: int) -> tuple[Any, ...]:
+            return tuple([one(part, depth) for part in _array(value)])
+
+        return _quick(inner[0], read_all) if inner[0] in (int, str) else read_all
     each = tuple(_decoder(part) for part in inner)
 
     def read(value: Any, depth: int) -> tuple[Any, ...]:
@@ -226,6 +233,17 @@ def _array(value: Any) -> tuple[Any, ...]:
     return value
 
 
+def _quick(kind: type, slow: Decoder) -> Decoder:
+    """Long lists of keys and addresses are checked at once, and used as they are."""
+
+    def read(value: Any, depth: int) -> Any:
+        if type(value) is tuple and set(map(type, value)) == {kind} and (kind is str or min(value) >= 0):
+            return value
+        return slow(value, depth)  # empty, or it says what is wrong
+
+    return read
+
+
 # --- what all messages speak of --------------------------------------------------------------------------------------
 
 
@@ -236,6 +254,26 @@ class Peer:
 
     key: Key
     address: Address
+
+
+_PEERS_KEPT = 10_000
+_peers: dict[tuple[int, str], Peer] = {}
+
+
+def _peer(value: Any, depth: int) -> Peer:
+    """The same few peers are in every message: each is made once."""
+    if type(value) is not tuple or len(value) != 2 or type(value[0]) is not int or type(value[1]) is not str:
+        return _fields(_shapes[Peer], _array(value), depth)  # type: ignore[no-any-return]  # says what is wrong
+    found = _peers.get(value)
+    if found is None:
+        found = _fields(_shapes[Peer], value, depth)
+        if len(_peers) >= _PEERS_KEPT:
+            _peers.clear()
+        _peers[value] = found
+    return found
+
+
+_own_decoders[Peer] = _peer
 
 
 def peer(address: Address) -> Peer:

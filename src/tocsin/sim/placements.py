@@ -86,6 +86,23 @@ class PlacementScenario:
     chord: ChordSettings = CHORD
     multicast: MulticastSettings = MulticastSettings()
     query_depth: int = 2
+    through_codec: bool = True
+    """Every message is encoded and decoded; else receivers get what was sent."""
+    join_seconds: Seconds = 25.0
+    """After the last node has joined, before anything is done."""
+
+
+BRISK = PlacementScenario(
+    routers=6,
+    subscriptions=10,
+    operations=16,
+    fault_seconds=16.0,
+    heal_seconds=40.0,
+    limits=replace(LIMITS, crash_gap_seconds=10.0, joins_max=2, leaves_max=1, delay_seconds_max=2.0),
+    chord=replace(CHORD, fingers_per_tick=1, suspicion_seconds=5.0, doubt_seconds=20.0),
+    join_seconds=12.0,
+)
+"""A small ring and a short time: for many seeds. As in a large one, all kinds of faults meet all kinds of work."""
 
 
 @dataclass(slots=True)
@@ -144,7 +161,7 @@ class PlacementRun:
         )
         gone = {machine for _, machine in faults.leaves}
         self.outcome = PlacementOutcome(faults)
-        self.world = World(seed, faults=NO_FAULTS, decode=codec.decode)
+        self.world = World(seed, faults=NO_FAULTS, decode=codec.decode if scenario.through_codec else None)
         self.chance = Random(f"placement {seed}")
         self.rng = np.random.default_rng(seed)
         self.roles = {
@@ -207,11 +224,11 @@ class PlacementRun:
         world.observe = self._observe
         for number, address in enumerate([*self.routers, *self.clients]):
             world.at(number * 0.5, lambda world, address=address: self._join(address))  # type: ignore[misc]
-        start = (scenario.routers + scenario.clients) * 0.5 + 25.0
+        start = (scenario.routers + scenario.clients) * 0.5 + scenario.join_seconds
         world.run(start)
         for _ in range(scenario.subscriptions):
             self._subscribe(world)
-        start += 15.0
+        start += scenario.join_seconds * 0.6
         world.run(start)
         world.trouble(self.outcome.faults.shifted(start))
         world.schedule(join=self._join, leave=self._leave)
@@ -413,7 +430,7 @@ ROLE_MIXES = (
 )
 
 
-def draw_scenario(seed: int, **changes: Any) -> PlacementScenario:
+def draw_scenario(seed: int, base: PlacementScenario | None = None, **changes: Any) -> PlacementScenario:
     """Another placement for each seed: mode, join, notification, roles, hot words."""
     chance = Random(f"scenario of {seed}")
     join = chance.choice([*Join, Join.SEND_DOCUMENT, Join.SEND_DOCUMENT, None])
@@ -428,10 +445,8 @@ def draw_scenario(seed: int, **changes: Any) -> PlacementScenario:
         hot_queries=chance.choice([0, 2]),
         filter_bits=1_000,
     )
-    return replace(
-        PlacementScenario(roles=chance.choice(ROLE_MIXES), clients=chance.choice([0, 0, 3]), settings=settings),
-        **changes,
-    )
+    drawn = {"roles": chance.choice(ROLE_MIXES), "clients": chance.choice([0, 0, 3]), "settings": settings}
+    return replace(base or PlacementScenario(), **(drawn | changes))
 
 
 def run_placement(

@@ -6,6 +6,7 @@ documents is decided by the log (`store.subscriptions`): it holds for those that
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -178,10 +179,13 @@ def _problem(error: SubscriptionError) -> Problem:
     return OverQuota(str(error)) if isinstance(error, NoRoom) else problem_of(error, "id")
 
 
-def _contract(site: Site, account: Account, reader: Reader, asked: Asked, but: str | None = None) -> Contract:
+def _contract(site: Site, account: Account, reader: Reader, asked: Asked, but: str | None = None) -> Contract | None:
+    if asked.view is not None:
+        return None  # it is about documents
     query, path = reader.parsed(asked)
     most = site.settings.compared_subscriptions_max
-    others = (other for other in subscriptions.newest(site.store, account.name, most) if other.id != but)
+    newest = subscriptions.newest(site.store, account.name, most)
+    others = (other for other in newest if other.id != but and other.asked.view is None)
     return contract_of(asked, query, path, site.analysis, history=site.history, others=others)
 
 
@@ -216,6 +220,8 @@ def as_json(kept: Kept) -> dict[str, Any]:
     found: dict[str, Any] = {"id": kept.id, "query": kept.asked.query, "xpath": kept.asked.xpath}
     if kept.asked.namespaces:
         found["namespaces"] = dict(kept.asked.namespaces)
+    if kept.asked.view is not None:
+        found["view"] = json.loads(kept.asked.view)
     found["name"] = kept.about.get("name")
     found["tags"] = kept.about.get("tags", [])
     found["channel"] = kept.about.get("channel", {"kind": "inbox"})
@@ -303,6 +309,8 @@ def _asked(reader: Reader, kept: Kept, changes: Mapping[str, Any]) -> Asked | No
     if not changes.keys() & {"query", "xpath", "namespaces"}:
         return None
     old = kept.asked
+    if old.view is not None:
+        raise Invalid("it is about a view: make another subscription for documents", field="query")
     xpath = changes.get("xpath", old.xpath)
     spaces = changes.get("namespaces", old.namespaces if xpath is not None else None)
     new = reader.asked(changes.get("query", old.query), xpath, spaces)

@@ -15,6 +15,7 @@ from tocsin.site.problems import Invalid
 from tocsin.store import inbox
 from tocsin.store.inbox import Item
 from tocsin.store.outbox import Notification
+from tocsin.store.relations import NO_STATISTICS
 
 if TYPE_CHECKING:
     from tocsin.site.site import Site
@@ -90,6 +91,8 @@ def as_json(item: Item) -> dict[str, Any]:
 
 
 def _told(notification: Notification) -> dict[str, Any]:
+    if notification.statistics == NO_STATISTICS:  # a row of a view
+        return {"subscription": notification.subscription, **notification.evidence}
     return {
         "subscription": notification.subscription,
         "document": notification.document,

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tocsin.errors import TocsinError
-from tocsin.query.parse import parse
+from tocsin.query.ast import Query
 from tocsin.query.score import Statistics
 from tocsin.store import Store, documents
-from tocsin.store.search import Answer, Library
+from tocsin.store.search import Answer, Hit, Library
 from tocsin.text import Analysis
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ class Searching:
         self._statistics = statistics
         self._library = Library(folder, analysis, writable=True)
         self._gone: deque[str] = deque()
+        self._is_used = False  # since words were last weighed
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -65,11 +66,20 @@ class Searching:
                     self._library.delete(gone)
                 if documents.last_position(self._store) > self._library.last:
                     self._library.update(self._store)
+                if self._is_used and (statistics := self._statistics()) is not None:
+                    self._is_used = False
+                    self._library.prepare(statistics)  # those who search soon again need not wait for it
             except (TocsinError, OSError, ValueError) as error:  # tantivy says ValueError
                 log.warning("the index of documents is behind: %s", error)
 
+    def hits(self, query: Query) -> tuple[list[Hit], Statistics]:
+        """Every document that matches now, and by what its words were weighed."""
+        self._is_used = True
+        statistics = self._statistics() or self._library.statistics(self._store)
+        return self._library.search(self._store, query, statistics, None).hits, statistics
+
     def search(self, text: str, limit: int = 10, after: str | None = None) -> Answer:
         """The best documents after the cursor; QueryError if the query is refused."""
-        query = parse(text, self._library.analysis)
+        self._is_used = True
         statistics = self._statistics() or self._library.statistics(self._store)
-        return self._library.search(self._store, query, statistics, limit, after)
+        return self._library.search(self._store, text, statistics, limit, after)

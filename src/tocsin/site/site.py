@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tocsin.site import life
 from tocsin.site.accounts import Account
@@ -23,9 +23,13 @@ from tocsin.site.limits import Buckets
 from tocsin.site.schedule import mode_of
 from tocsin.site.searching import Searching
 from tocsin.site.settings import SiteSettings
+from tocsin.site.views import Views
 from tocsin.site.wishes import Reader
 from tocsin.store import Store, inbox, journal, replies, subscriptions
 from tocsin.text import Analysis
+
+if TYPE_CHECKING:
+    from tocsin.site.federation import Federation
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +69,13 @@ class Site:
         self.buckets = Buckets()
         self.searching: Searching | None = None
         """Answers one-time queries; needs a folder for its index."""
+        self.federation: Federation | None = None
+        """Makes the site a node of a ring."""
         self.bell = Bell()
         """Rings when there is something new to read."""
         self.dispatcher = Dispatcher(store, self.settings.delivery, self.bell, channels=self.settings.channels)
+        self.views = Views(store, self.bell)
+        """Relations and views over events, and over what was found."""
         self.harvester = Harvester(store, self.settings.harvest)
         self._clock = threading.Condition()
         self._is_stopping = threading.Event()
@@ -86,22 +94,28 @@ class Site:
         for thread in self._threads:
             thread.start()
         self.dispatcher.start()
+        self.views.start()
         self.harvester.start()
         if self.searching is not None:
             self.searching.start()
         if self.pipeline is not None:
             self.pipeline.start()
+        if self.federation is not None:
+            self.federation.start()
 
     def stop(self) -> None:
         """Stops all of it; what is not delivered yet is after the next start."""
         self._is_stopping.set()
         with self._clock:
             self._clock.notify_all()
+        if self.federation is not None:
+            self.federation.stop()
         if self.pipeline is not None:
             self.pipeline.stop()
         if self.searching is not None:
             self.searching.stop()
         self.harvester.stop()
+        self.views.stop()
         self.dispatcher.stop()
         for thread in self._threads:
             thread.join()
@@ -125,7 +139,7 @@ class Site:
 
     def reader(self, account: Account) -> Reader:
         """Reads the bodies of the account's subscriptions."""
-        return Reader(self.settings, account, self.analysis)
+        return Reader(self.settings, account, self.analysis, self.views)
 
     def take(self, account: Account, what: str, amount: float = 1.0) -> None:
         """Counts so many documents or calls against the account's rate; TooFast."""
@@ -140,6 +154,11 @@ class Site:
             self._next_due = 0.0
             self._changes += 1
             self._clock.notify_all()
+
+    @property
+    def changes(self) -> int:
+        """How often a subscription was made or changed in this process."""
+        return self._changes
 
     def noticed(self, _count: int = 0) -> None:
         """The outbox has grown. The pipeline may say so; if it does not, the watch finds out."""

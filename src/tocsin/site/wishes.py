@@ -26,6 +26,8 @@ from tocsin.site.channels.address import APPRISE, MAIL, channel_of
 from tocsin.site.problems import Invalid, NotYet, problem_of
 from tocsin.site.schedule import Mode, mode_of
 from tocsin.site.settings import SiteSettings
+from tocsin.site.views import Views
+from tocsin.store.connect import packed
 from tocsin.store.subscriptions import Asked, Webhook
 from tocsin.text import Analysis
 
@@ -94,12 +96,14 @@ def new_secret() -> str:
 class Reader:
     """Reads the bodies of one account's subscriptions."""
 
-    def __init__(self, settings: SiteSettings, account: Account, analysis: Analysis) -> None:
+    def __init__(
+        self, settings: SiteSettings, account: Account, analysis: Analysis, views: Views | None = None
+    ) -> None:
         base = settings.base.query
         most = base.query_cost_max
         if not account.is_unbound:
             most = min(most, account.quotas.query_cost_max)
-        self._settings = settings
+        self._settings, self._account, self._views = settings, account, views
         self._limits: QueryLimits = replace(base, query_cost_max=most)
         self._analysis = analysis
         self._plain_is_quick = analysis.names(None) == ("standard",)
@@ -114,8 +118,9 @@ class Reader:
                     f"unknown key {str(key)[:60]!r}: a subscription has {', '.join(KEYS)}", field=str(key)[:60]
                 )
         if body.get("view") is not None:
-            raise NotYet("subscriptions to views are not built yet", field="view")
-        asked = self.asked(body.get("query"), body.get("xpath"), body.get("namespaces"))
+            asked = self.viewed(body)
+        else:
+            asked = self.asked(body.get("query"), body.get("xpath"), body.get("namespaces"))
         if len(body) <= 2 and body.keys() <= {"query", "id"}:
             return Wanted(asked, self.id(body.get("id")))
         channel, secret = self.channel(body.get("channel"))
@@ -130,11 +135,20 @@ class Reader:
             moment_of(body.get("expires"), "expires"),
         )
 
+    def viewed(self, body: Mapping[str, Any]) -> Asked:
+        """The rows of a view that are asked for."""
+        for key in ("query", "xpath", "namespaces"):
+            if body.get(key) is not None:
+                raise Invalid(f'a subscription has a "view" or a "{key}", not both', field=key)
+        if self._views is None:
+            raise NotYet("this site has no views", field="view")
+        return Asked(view=packed(self._views.wish(self._account, body["view"]).as_json()))
+
     def asked(self, query: object, xpath: object, namespaces: object) -> Asked:
         """What is asked for, after it was parsed and priced."""
         text, path = _text(query, "query"), _text(xpath, "xpath")
         if text is None and path is None:
-            raise Invalid('there is neither "query" nor "xpath": a subscription needs at least one', field="query")
+            raise Invalid('there is no "query", "xpath" or "view": a subscription needs one', field="query")
         spaces = _namespaces(namespaces)
         if spaces and path is None:
             raise Invalid('"namespaces" belong to an "xpath"', field="namespaces")

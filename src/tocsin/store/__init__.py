@@ -3,7 +3,7 @@
 Everything that must be together is one transaction. Only this package knows SQL.
 """
 
-from tocsin.store import channels, sets, sources, views  # their tables are part of every store
+from tocsin.store import channels, relations, sets, sources, views  # their tables are part of every store
 from tocsin.store.connect import Store, url_of
 
-__all__ = ["Store", "channels", "sets", "sources", "url_of", "views"]
+__all__ = ["Store", "channels", "relations", "sets", "sources", "url_of", "views"]

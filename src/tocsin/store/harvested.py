@@ -22,7 +22,7 @@ from tocsin.model import Document
 from tocsin.store import documents, schema
 from tocsin.store.connect import Store, head
 from tocsin.store.outbox import Letter, refuse
-from tocsin.store.sources import GONE, TOLD, TWIN, Source, bands, harvested, set_in, sketches
+from tocsin.store.sources import GONE, TOLD, TWIN, Source, bands, harvested, is_same, set_in, sketches
 from tocsin.store.sources import table as own
 
 LOOKED_UP = 500  # keys in one question to the database
@@ -94,7 +94,7 @@ def arrive(
     now = time.time()
     with store.write() as transaction:
         head(transaction)  # nobody else may look the items up until these are noted
-        if transaction.execute(select(own.c.number).where(own.c.number == source.number)).first() is None:
+        if transaction.execute(select(own.c.number).where(is_same(source))).first() is None:
             return None
         visit = _Visit(transaction, source, near, now)
         visit.take(items)
@@ -314,7 +314,7 @@ def arrive_from_file(
     now = time.time()
     with store.write() as transaction:
         head(transaction)
-        if transaction.execute(select(own.c.number).where(own.c.number == source.number)).first() is None:
+        if transaction.execute(select(own.c.number).where(is_same(source))).first() is None:
             return None
         accepted = documents.accept_in(transaction, [document for _, document in located], source.account)
         conflicts = [Letter(located[at][0], error.reason) for at, error in accepted.refused.items()]

@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-FORMAT = 3
+FORMAT = 4
 """Of the tables; an older store is brought up to it when it is opened (`store.upgrade`), a newer one is refused."""
 
 tables = MetaData()
@@ -98,7 +98,9 @@ revisions = Table(  # what a subscription asked for, and for which documents
     Column("since", BigInteger, nullable=False),  # in force for the positions after this
     Column("until", BigInteger),  # up to this one; null: still in force
     Column("error", Text),  # why it could not be registered or evaluated
+    Column("view", Text),  # JSON: what it asks for of a view, and nothing of documents
     Index("revisions_by_end", "until"),
+    Index("revisions_by_view", "view"),
 )
 
 batches = Table(  # written before a batch runs, and again when its matches are in the outbox

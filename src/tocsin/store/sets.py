@@ -343,7 +343,7 @@ class StoredSets:
         self._write_holders()
         self._sql.execute(delete(holding).where(holding.c.position == position))
 
-    def holders(self, field: str, value: Value) -> Iterable[int]:
+    def holders(self, field: str, value: Value) -> Collection[int]:
         """Those that are written, and those that will be."""
         key = key_of(value)
         found = self._sql.execute(_HOLDERS, {"field": field, "key": key}).scalars()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     Double,
     Index,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     Row,
     Table,
     Text,
+    case,
     delete,
     func,
     insert,
@@ -204,10 +206,46 @@ def count(store: Store, account: str | None = None) -> int:
         )
 
 
+class Healths(NamedTuple):
+    """How the sources fare, all of them."""
+
+    ok: int = 0
+    failing: int = 0
+    paused: int = 0
+    new: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.ok + self.failing + self.paused + self.new
+
+
+def healths(store: Store) -> Healths:
+    """How many sources are well, failing, paused, not visited yet."""
+    is_failing, is_new = table.c.failures > 0, table.c.succeeded.is_(None)
+    kind = case((table.c.state == PAUSED, "paused"), (is_failing, "failing"), (is_new, "new"), else_="ok")
+    with store.read() as transaction:
+        found = transaction.execute(select(kind, func.count()).group_by(kind)).all()
+    return Healths(**{name: int(count) for name, count in found})
+
+
 def change(store: Store, number: int, **values: Any) -> bool:
     """Sets columns; False if there is no such source."""
     with store.write() as transaction:
         return set_in(transaction, number, values)
+
+
+def note_visit(store: Store, source: Source, **values: Any) -> bool:
+    """Sets columns after a visit; False if the source was removed meanwhile, even if another has its number now."""
+    with store.write() as transaction:
+        if transaction.execute(select(table.c.number).where(is_same(source))).first() is None:
+            return False
+        return set_in(transaction, source.number, values)
+
+
+def is_same(source: Source) -> ColumnElement[bool]:
+    """The row of this very source: a database may give the number of one that was removed to another."""
+    return (table.c.number == source.number) & (table.c.key == source.key) & (table.c.created == source.created)
 
 
 def remove(store: Store, number: int) -> bool:

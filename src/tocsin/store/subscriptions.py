@@ -31,11 +31,13 @@ table, revisions = schema.subscriptions, schema.revisions
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a subscription asks for: words, paths of XML, or both."""
+    """What a subscription asks for: words, paths of XML, or both; or rows of a view."""
 
     query: str | None = None
     xpath: str | None = None
     namespaces: Mapping[str, str] = field(default_factory=dict)
+    view: str | None = None
+    """JSON, as `site.views` reads it."""
 
 
 class Revision(NamedTuple):
@@ -198,6 +200,7 @@ def _revision(subscription: int, revision: int, asked: Asked, since: int) -> dic
         "query": asked.query,
         "xpath": asked.xpath,
         "namespaces": namespaces,
+        "view": asked.view,
         "since": since,
     }
 
@@ -304,7 +307,7 @@ def _select() -> Select[Any]:
         .correlate(table)
         .scalar_subquery()
     )
-    return select(table, revisions.c.query, revisions.c.xpath, revisions.c.namespaces).join(
+    return select(table, revisions.c.query, revisions.c.xpath, revisions.c.namespaces, revisions.c.view).join(
         revisions, revisions.c.number == last
     )
 
@@ -316,7 +319,7 @@ def _kept(row: Row[Any]) -> Kept:
         id=row.id,
         state=row.state,
         revision=row.revision,
-        asked=_asked(row.query, row.xpath, row.namespaces),
+        asked=_asked(row.query, row.xpath, row.namespaces, row.view),
         about=json.loads(row.about),
         created=row.created,
         changed=row.changed,
@@ -328,8 +331,8 @@ def _kept(row: Row[Any]) -> Kept:
     )
 
 
-def _asked(query: str | None, xpath: str | None, namespaces: str | None) -> Asked:
-    return Asked(query, xpath, json.loads(namespaces) if namespaces else {})
+def _asked(query: str | None, xpath: str | None, namespaces: str | None, view: str | None = None) -> Asked:
+    return Asked(query, xpath, json.loads(namespaces) if namespaces else {}, view)
 
 
 def find(store: Store, account: str, id: str) -> Kept | None:
@@ -391,7 +394,7 @@ def begun_after(
     With `containing`: those whose query contains this text.
     """
     alive = revisions.c.until.is_(None) | ((revisions.c.until > position) & (revisions.c.until > revisions.c.since))
-    which = (revisions.c.number > number) & alive
+    which = (revisions.c.number > number) & alive & revisions.c.view.is_(None)
     if containing is not None:
         which &= revisions.c.query.contains(containing, autoescape=True)
     asked = select(revisions).where(which).order_by(revisions.c.number).limit(chunk)
@@ -402,7 +405,8 @@ def begun_after(
 def within(store: Store, after: int, upto: int) -> list[Revision]:
     """The revisions that are in force for some position in (after, upto], by number."""
     lasting = revisions.c.until.is_(None) | ((revisions.c.until > after) & (revisions.c.until > revisions.c.since))
-    asked = select(revisions).where((revisions.c.since < upto) & lasting).order_by(revisions.c.number)
+    of_documents = lasting & revisions.c.view.is_(None)
+    asked = select(revisions).where((revisions.c.since < upto) & of_documents).order_by(revisions.c.number)
     with store.read() as transaction:
         return [_as_revision(row) for row in transaction.execute(asked)]
 

@@ -57,5 +57,13 @@ def _to_3(transaction: Connection) -> None:
     schema.tables.create_all(transaction, tables=added)
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {2: _to_2, 3: _to_3}
+def _to_4(transaction: Connection) -> None:
+    """Channels that accounts save, mailboxes that confirm, messages about several subscriptions; views of a site."""
+    from tocsin.store import channels, relations
+
+    schema.tables.create_all(transaction, tables=[*channels.SAVED_TABLES, *relations.TABLES])
+    _add_columns(transaction, schema.revisions, ("view",))
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {2: _to_2, 3: _to_3, 4: _to_4}
 """By the format that a step leads to."""

@@ -95,11 +95,11 @@ def write(
             return False
         marks = [{"name": name, "source": "", "batch": batch, "tick": None, "closed": False}]
         marks += [{"name": name, "source": s.name, "batch": batch, "tick": s.tick, "closed": s.closed} for s in sources]
-        _put(transaction, progress, marks)
-        _put(transaction, groups, [
+        put(transaction, progress, marks)
+        put(transaction, groups, [
             {"name": name, "node": one.node, "key": packed(one.key), "tallies": packed(one.tallies)} for one in changed
         ])  # fmt: skip
-        _put(transaction, events, [
+        put(transaction, events, [
             {"name": name, "source": one.source, "tick": one.tick, "cells": packed(one.cells)} for one in rows
         ])  # fmt: skip
     return True
@@ -129,13 +129,13 @@ class Match(NamedTuple):
 
 
 def matches_after(store: Store, cursor: int, number: int) -> list[Match]:
-    """The next rows of the outbox; day: since 1970."""
+    """The next rows of the outbox that a document caused; day: since 1970."""
     table = schema.notifications
-    asked = select(table).where(table.c.cursor > cursor).order_by(table.c.cursor).limit(number)
+    asked = select(table).where((table.c.cursor > cursor) & (table.c.position > 0)).order_by(table.c.cursor)
     with store.read() as transaction:
         return [
             Match(row.cursor, row.subscription, row.document, row.version, row.score, int(row.made // 86_400))
-            for row in transaction.execute(asked)
+            for row in transaction.execute(asked.limit(number))
         ]
 
 
@@ -146,7 +146,7 @@ def forget(store: Store, name: str) -> None:
             transaction.execute(delete(table).where(table.c.name == name))
 
 
-def _put(transaction: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+def put(transaction: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
     """Inserts, or replaces what has the same key."""
     dialect = sqlite if transaction.dialect.name == "sqlite" else postgresql
     keys = [column.name for column in table.primary_key]

@@ -71,9 +71,10 @@ class Engine:
             self._steps[node] = made or make_step(node, inputs, self.knowledge)
         self._encoders = {name: Encoder(r.columns) for name, r in plan.relations.items()} if columns else {}
         self._views = [
-            _View(name, node, self._ranks(node), keep or not node.history) for name, node in plan.views.items()
+            ViewRows(name, node, self._ranks(node), keep or not node.history) for name, node in plan.views.items()
         ]
         self._started = False
+        self._fresh: dict[str, Sequence[Row]] = {}
         self.flow({}, {})
 
     def step(self, items: Sequence[Item], refuse: Callable[[int, EventError], None] | None = None) -> list[Change]:
@@ -118,7 +119,22 @@ class Engine:
 
     def rows(self, view: str) -> dict[Key, Row]:
         """The rows of a view that are there, by key."""
-        return next(dict(one.shown) for one in self._views if one.name == view)
+        return dict(self._view(view).shown)
+
+    def state_of(self, view: str) -> Iterator[Change]:
+        """Every row of one view that is there, in its last state."""
+        return self._view(view).state()
+
+    def size_of(self, view: str) -> int:
+        """How many rows of a view are there."""
+        return len(self._view(view).shown)
+
+    def fresh(self, view: str) -> Sequence[Row]:
+        """The rows that the last step gave the view, those that look as before among them."""
+        return self._fresh.get(view, ())
+
+    def _view(self, name: str) -> ViewRows:
+        return next(one for one in self._views if one.name == name)
 
     def _ranks(self, node: Node) -> BestStep | None:
         """What ranks the rows of a view that is a best-k."""
@@ -140,7 +156,8 @@ class Engine:
             step = self._steps[node]
             given = [made[part] if step.columnar else rows_of(made[part]) for part in node.inputs]
             made[node] = step.step(given, advance)  # type: ignore[arg-type]
-        return [change for view in self._views for change in view.take(rows_of(made[view.node]))]
+        self._fresh = {view.name: rows_of(made[view.node]) for view in self._views}
+        return [change for view in self._views for change in view.take(self._fresh[view.name])]
 
 
 def make_step(node: Node, inputs: Sequence[Step], knowledge: Knowledge) -> Step:
@@ -162,7 +179,7 @@ def make_step(node: Node, inputs: Sequence[Step], knowledge: Knowledge) -> Step:
     return Origin()
 
 
-class _View:
+class ViewRows:
     """What a subscriber has seen of a view."""
 
     def __init__(self, name: str, node: Node, best: BestStep | None, keep: bool) -> None:
@@ -182,16 +199,16 @@ class _View:
                 if self._keep:
                     self.shown[row.key] = row
                 if before is None or self._looks_different(before, row):
-                    yield self._change(row)
+                    yield self.change(row)
             elif before is not None:
                 del self.shown[row.key]
-                yield self._change(row)
+                yield self.change(row)
 
     def state(self) -> Iterator[Change]:
         """Every row that is there."""
         rank = {} if self._best is None else self._best.ranks()
         for row in sorted(self.shown.values(), key=lambda row: (rank.get(row.key, 0), sort_key(row.key))):
-            yield self._change(row)
+            yield self.change(row)
 
     def _looks_different(self, before: Row, row: Row) -> bool:
         for old, new in zip(before.cells[: self._visible], row.cells, strict=False):
@@ -202,6 +219,7 @@ class _View:
     def _cells(self, row: Row) -> dict[str, Any]:
         return dict(zip(self._columns, map(json_of, row.cells), strict=False))
 
-    def _change(self, row: Row) -> Change:
+    def change(self, row: Row) -> Change:
+        """A row as it is told."""
         key = dict(zip(self._key_names, map(json_of, row.key), strict=True))
         return Change(self.name, key, self._cells(row) if row.is_shown() else None, row.is_final())

@@ -387,6 +387,10 @@ class BestTracker:
         """The keys of the best k, as far as they are known for certain."""
         return [key for _, key in self._rows[: self._number]]
 
+    def kept(self) -> list[Any]:
+        """The keys of all rows that are tracked."""
+        return [key for _, key in self._rows]
+
     def put(self, key: Any, place: Any) -> Pull | None:
         """A row that is new or moved; it is ignored if it lies beyond what is tracked."""
         self._take_out(key)

@@ -16,7 +16,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tocsin.errors import TocsinError
 from tocsin.site.site import Site
-from tocsin.web import accounts, documents, feeds, later, notifications, operation, preview, search, subscriptions
+from tocsin.web import (
+    accounts,
+    channels,
+    documents,
+    feeds,
+    notifications,
+    operation,
+    preview,
+    search,
+    sources,
+    subscriptions,
+    views,
+)
 from tocsin.web.answers import Refusal, refusal_of
 from tocsin.web.guard import FAILED, Guard
 from tocsin.web.limits import LIMITS, WebLimits
@@ -71,7 +83,9 @@ def _api(site: Site, limits: WebLimits, metrics: Metrics, streams: Streams) -> F
     api.router.routes.extend(table.routes())
     api.router.routes.extend(operation.open_router.routes)
     api.router.routes.extend(feeds.open_router.routes)
-    for module in (subscriptions, documents, notifications, accounts, operation, preview, search, feeds, later):
+    api.router.routes.extend(channels.open_router.routes)
+    api.router.routes.extend([*channels.router.routes, *sources.router.routes])
+    for module in (subscriptions, documents, notifications, accounts, operation, preview, search, feeds, views):
         api.router.routes.extend(module.router.routes)
     for kind in (Refusal, TocsinError, HTTPException, RequestValidationError):
         api.add_exception_handler(kind, _refused)
@@ -144,6 +158,8 @@ def _openapi(api: FastAPI) -> dict[str, Any]:
         schemas = found.setdefault("components", {}).setdefault("schemas", {})
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
-        schemas.update(COMPONENTS | subscriptions.SCHEMAS | accounts.SCHEMAS)
+        schemas.update(
+            COMPONENTS | subscriptions.SCHEMAS | accounts.SCHEMAS | channels.SCHEMAS | sources.SCHEMAS | views.SCHEMAS
+        )
         api.openapi_schema = found
     return api.openapi_schema

@@ -35,7 +35,7 @@ Id = Annotated[str, Path(description="The document's id, percent-encoded, slashe
 DERIVED_START = "xml-"
 
 
-class _Told:
+class Told:
     """What is answered of a call, gathered chunk by chunk."""
 
     def __init__(self, most: int) -> None:
@@ -86,7 +86,7 @@ async def publish(
     about = {"id": id, "source": source, "time": time, "version": version}
 
     async def do(body: AsyncIterator[bytes], _key: str | None) -> Response:
-        told = _Told(limits.rejections_max)
+        told = Told(limits.rejections_max)
         if kind in LINE_TYPES:
             most = site.settings.base.document.document_bytes_max
             async for batch in batches(body, most, limits.chunk_documents_max, limits):
@@ -102,14 +102,14 @@ async def publish(
     return await once(request, site, caller.account.name, do, bytes_max=most, limits=limits)
 
 
-def _store(site: Site, caller: Caller, batch: list[Line], told: _Told) -> None:
+def _store(site: Site, caller: Caller, batch: list[Line], told: Told) -> None:
     most = site.settings.base.document.document_bytes_max
     problem = problem_of(DocumentError(too_large(most)))
     offered: list[Offered] = [problem if raw is None else raw for _, raw in batch]
     _offer(site, caller, offered, [number for number, _ in batch], told)
 
 
-def _offer(site: Site, caller: Caller, offered: list[Offered], numbers: list[int], told: _Told) -> None:
+def _offer(site: Site, caller: Caller, offered: list[Offered], numbers: list[int], told: Told) -> None:
     try:
         published = intake.publish(site, caller.account, offered)
     except TooFast as too_fast:
@@ -123,7 +123,7 @@ def _offer(site: Site, caller: Caller, offered: list[Offered], numbers: list[int
         told.reject(numbers[place - 1], problem)
 
 
-def _count(metrics: Metrics, told: _Told) -> None:
+def _count(metrics: Metrics, told: Told) -> None:
     metrics.documents.add(told.accepted, result="accepted")
     metrics.documents.add(len(told.rejected) + told.more, result="rejected")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from tocsin.site.channels import atom, links
 from tocsin.web.answers import json_answer
 from tocsin.web.caller import Acting, TheSite
+from tocsin.web.pages.render import NOBODY, html
 from tocsin.web.routes import BASE
 from tocsin.web.schemas import ERROR, FOUND, Schema, answer, answers
 
@@ -60,8 +61,8 @@ async def feed(secret: Secret, site: TheSite) -> Response:
 )
 async def ask(token: Secret, site: TheSite) -> Response:
     """Looking at the link changes nothing: mail programs look at links by themselves."""
-    _, id = await run_in_threadpool(links.subscription_in, site.store, token)
-    return _page(f'<p>End the mail of “{escape(id)}”?</p><form method="post"><button>End it</button></form>')
+    what = await run_in_threadpool(links.subject_of, site.store, token)
+    return small_page("End these messages?", [f"They are about {what}."], {"End them": f"/unsubscribe/{token}"})
 
 
 @open_router.post(
@@ -73,10 +74,10 @@ async def ask(token: Secret, site: TheSite) -> Response:
 )
 async def unsubscribe(token: Secret, site: TheSite) -> Response:
     """The subscription goes on in the inbox."""
-    id = await run_in_threadpool(links.unsubscribe, site, token)
-    return _page(f"<p>“{escape(id)}” sends no mail any more. Its notifications stay in the inbox.</p>")
+    what = await run_in_threadpool(links.unsubscribe, site, token)
+    return small_page("No more messages", [f"Nothing is sent about {what} any more. What is found stays in the inbox."])
 
 
-def _page(body: str) -> Response:
-    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Tocsin</title>'
-    return HTMLResponse(f"{head}<main><h1>Tocsin</h1>{body}</main></html>")
+def small_page(title: str, lines: Sequence[str], buttons: Mapping[str, str] | None = None) -> Response:
+    """A page for somebody who came by a link in a mail: a few sentences, and buttons with where they lead."""
+    return html("word.html", 200, {**NOBODY, "title": title, "lines": lines, "buttons": buttons or {}})

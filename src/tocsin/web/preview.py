@@ -1,7 +1,14 @@
-"""What a query would have found in the documents that are stored: by the pipeline, which matches them in parallel."""
+"""What a query would have found in the documents that are stored.
+
+By the index of documents, which answers within a second; paths into XML, which it does not know, by the pipeline, which
+matches all documents in parallel.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import UTC, datetime
+from heapq import nlargest
 from math import inf, nextafter
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,8 +18,15 @@ from starlette.responses import Response
 
 from tocsin import dates
 from tocsin.errors import PipelineError
+from tocsin.match.explain import why
+from tocsin.model import Subscription
+from tocsin.query.ast import Query
+from tocsin.query.semantics import Knowledge
+from tocsin.site.lookback import SAMPLE, Past, Sighting
 from tocsin.site.moments import stamp
+from tocsin.site.searching import Searching
 from tocsin.site.site import Site
+from tocsin.store import documents
 from tocsin.store.subscriptions import Asked
 from tocsin.web.answers import Refusal, json_answer, not_yet
 from tocsin.web.bodies import json_object
@@ -22,6 +36,9 @@ from tocsin.web.schemas import BODY, ERROR, NOT_YET, Schema, answer, answers, js
 
 router = APIRouter(prefix=BASE, tags=["subscriptions"], responses=ERROR)
 KEYS = ("query", "xpath", "namespaces", "since", "until")
+Period = tuple[float | None, float | None]
+ALWAYS: Period = (None, None)
+DAY_SECONDS = 86_400
 
 _DAY: Schema = {"type": "object", "required": ["day", "count"]}
 _SAMPLE: Schema = {"type": "object", "required": ["document", "version", "time", "score", "evidence"]}
@@ -52,8 +69,47 @@ _WANTED: Schema = {
 class Previewing(Protocol):
     """A pipeline that can look back."""
 
-    def preview(self, asked: Asked, period: tuple[float | None, float | None]) -> Any:
+    def preview(self, asked: Asked, period: Period) -> Any:
         """What would have been found: total, per_day, sample."""
+
+
+def past_of(site: Site, asked: Asked, query: Query | None, period: Period = ALWAYS) -> Any:
+    """What would have been found: total, per_day, sample; PipelineError if the pipeline is needed and starts.
+
+    None: neither of them can tell.
+    """
+    if site.searching is not None and query is not None and asked.xpath is None:
+        return _looked_up(site, site.searching, query, asked.query or "", period)
+    if isinstance(site.pipeline, Previewing):
+        return site.pipeline.preview(asked, period)
+    return None
+
+
+def _looked_up(site: Site, searching: Searching, query: Query, text: str, period: Period) -> Past:
+    """From the index: documents as they are now, replaced versions are not counted."""
+    hits, statistics = searching.hits(query)
+    moments = documents.moments(site.store, [hit.position for hit in hits])
+    since, until = period
+    within = [
+        (moments[hit.position], hit)
+        for hit in hits
+        if hit.position in moments
+        and (since is None or moments[hit.position] >= since)
+        and (until is None or moments[hit.position] < until)
+    ]
+    days = Counter(int(moment // DAY_SECONDS) for moment, _ in within)
+    newest = nlargest(SAMPLE, within, key=lambda pair: (pair[0], pair[1].position))
+    contents = documents.at_positions(site.store, [hit.position for _, hit in newest])
+    subscription, knowledge = Subscription("preview", query, text, None), Knowledge(site.analysis, statistics)
+    sample = [
+        Sighting(
+            hit.id, hit.version, moment, hit.score, why(subscription, contents[hit.position].document(), knowledge)
+        )
+        for moment, hit in newest
+        if hit.position in contents
+    ]
+    per_day = [(datetime.fromtimestamp(day * DAY_SECONDS, UTC).date().isoformat(), days[day]) for day in sorted(days)]
+    return Past(len(within), per_day, sample, len(within), False)
 
 
 @router.post(
@@ -73,16 +129,17 @@ def _preview(site: Site, caller: Caller, given: dict[str, Any]) -> dict[str, Any
     for key in given:
         if key not in KEYS:
             raise Refusal(422, "invalid", f"unknown key {key[:60]!r}: a preview has {', '.join(KEYS)}")
-    asked = site.reader(caller.account).asked(given.get("query"), given.get("xpath"), given.get("namespaces"))
+    reader = site.reader(caller.account)
+    asked = reader.asked(given.get("query"), given.get("xpath"), given.get("namespaces"))
     since, until = _span(given, "since"), _span(given, "until")
     period = (None if since is None else since[0], None if until is None else until[1])
-    if not isinstance(site.pipeline, Previewing):
-        raise not_yet("a preview without Spark")
     try:
-        found = site.pipeline.preview(asked, period)
+        found = past_of(site, asked, reader.parsed(asked)[0], period)
     except PipelineError:
         message = "the pipeline starts: try again soon"
         raise Refusal(503, "starting", message, headers={"Retry-After": "5"}) from None
+    if found is None:
+        raise not_yet("a preview without Spark")
     return {
         "total": found.total,
         "per_day": [{"day": day, "count": count} for day, count in found.per_day],

@@ -44,7 +44,7 @@ class Row:
     reach: Reach
     roles: frozenset[Role]
     names: str = ""
-    """What the id in its path names: subscription, document, account, undelivered; none: ""."""
+    """What the id in its path names: subscription, document, account, undelivered, view, channel, feed, source; none: ""."""
 
 
 def _own(method: str, path: str, roles: frozenset[Role] = SUBSCRIBERS, names: str = "") -> Row:
@@ -70,7 +70,27 @@ TABLE: tuple[Row, ...] = (
     _open("/feeds/{secret}.atom"),
     _open("/unsubscribe/{token}"),
     Row("POST", "/unsubscribe/{token}", Reach.OPEN, ANYBODY),
+    _open("/confirm/{code}"),
+    Row("POST", "/confirm/{code}", Reach.OPEN, ANYBODY),
+    _own("GET", "/feeds"),
     _own("POST", "/feeds"),
+    _own("DELETE", "/feeds/{mark}", names="feed"),
+    _own("GET", "/channels"),
+    _own("POST", "/channels"),
+    _own("GET", "/channels/{number}", names="channel"),
+    _own("DELETE", "/channels/{number}", names="channel"),
+    _own("POST", "/channels/{number}/ask", names="channel"),
+    _own("POST", "/channels/{number}/confirm", names="channel"),
+    _own("POST", "/channels/{number}/test", names="channel"),
+    _own("POST", "/test"),
+    _common("GET", "/sources", ANYBODY),
+    _common("POST", "/sources", PUBLISHERS),
+    _common("GET", "/sources/{number}", ANYBODY, names="source"),
+    _common("PATCH", "/sources/{number}", PUBLISHERS, names="source"),
+    _common("DELETE", "/sources/{number}", PUBLISHERS, names="source"),
+    _common("POST", "/sources/{number}/visit", PUBLISHERS, names="source"),
+    _common("GET", "/opml", PUBLISHERS),
+    _common("POST", "/opml", PUBLISHERS),
     _own("POST", "/subscriptions"),
     _own("GET", "/subscriptions"),
     _own("GET", "/subscriptions/{id}", names="subscription"),
@@ -88,7 +108,10 @@ TABLE: tuple[Row, ...] = (
     _common("GET", "/search", ANYBODY),
     _common("POST", "/preview", ANYBODY),
     _common("POST", "/events", PUBLISHERS),
-    _common("POST", "/views", PUBLISHERS),
+    _own("POST", "/views"),
+    _own("GET", "/views"),
+    _own("GET", "/views/{name}", names="view"),
+    _own("DELETE", "/views/{name}", names="view"),
     _site("GET", "/accounts"),
     _site("POST", "/accounts"),
     _site("GET", "/accounts/{name}", names="account"),

@@ -80,10 +80,21 @@ COMPONENTS: dict[str, Schema] = {
         ["cursor", "subscription", "digest"],
         cursor=CURSOR,
         subscription=TEXT,
-        digest=_array(_object(sorted(_TOLD), **_TOLD)),
+        digest=_array({"anyOf": [_object(sorted(_TOLD), **_TOLD), {"type": "object", "required": ["view", "key"]}]}),
+    ),
+    "RowChange": _object(
+        ["cursor", "subscription", "view", "key", "row", "final"],
+        cursor=CURSOR,
+        subscription=TEXT,
+        view=TEXT,
+        key={"type": "object"},
+        row={"type": ["object", "null"], "description": "Null: it has left."},
+        final={"type": "boolean"},
     ),
     "Notifications": _object(
-        ["items", "next"], items=_array({"anyOf": [ref("Notification"), ref("Digest")]}), next=CURSOR
+        ["items", "next"],
+        items=_array({"anyOf": [ref("Notification"), ref("Digest"), ref("RowChange")]}),
+        next=CURSOR,
     ),
 }
 

@@ -65,7 +65,7 @@ SCHEMAS: dict[str, Schema] = {
         "properties": {
             **_ASKED,
             "id": {"type": ["string", "null"], "description": "Drawn by the site if it is not given."},
-            "view": {"description": "Not built yet."},
+            "view": {"description": 'The name of a view, or {"name", "where"?} or {"name", "when"?}: see POST views.'},
         },
         "anyOf": [{"required": ["query"]}, {"required": ["xpath"]}, {"required": ["view"]}],
         "additionalProperties": False,

@@ -31,6 +31,7 @@ from tocsin.query.semantics import Knowledge
 from tocsin.query.show import show
 from tocsin.text import Analysis
 
+KEYS_MAX = 4_096  # fields of documents whose values are remembered
 BATCH = 256  # documents given to the engine at a time when a set is filled from what is stored
 Pending = dict[int, dict[Node, dict[int, None]]]
 """By depth: which documents a node must be asked about."""
@@ -89,6 +90,7 @@ class NestedSubscriptions:
         self._of: dict[int, Node] = {}  # subscription -> its node
         self._collects: dict[int, Node] = {}  # set -> the node whose documents' values it collects
         self._readers: dict[int, dict[str, dict[Node, None]]] = {}  # set -> field -> nodes that look into it
+        self._keys: dict[tuple[int, str], list[Value]] = {}  # of the documents that were last asked about
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -301,14 +303,17 @@ class NestedSubscriptions:
         tables.hold(position, holdings)
         numbers = set(hits)
         alone = {node for hit in numbers for node in self._alone.get(hit, ())}
-        pending: Pending = {}
-        for node in sorted(alone, key=lambda node: node.number):
-            _ask(pending, node, position)
-        readers = self._readers
+        asked = dict.fromkeys(sorted(alone, key=lambda node: node.number))
+        readers, sets_with = self._readers, tables.sets_with
         for field, value in holdings:
-            for number in tables.sets_with(value):
-                for node in readers[number].get(field, ()):
-                    _ask(pending, node, position)
+            for number in sets_with(value):
+                nodes = readers[number].get(field)
+                if nodes:
+                    asked.update(nodes)
+        pending: Pending = {}
+        for node in asked:
+            if node in alone or node.at_most is True or node.at_most_number in numbers:
+                pending.setdefault(node.depth, {})[node] = {position: None}
         return self._spread(pending, _Step(position, document, alone, numbers, before))
 
     def leave(self, id: str) -> None:
@@ -319,39 +324,60 @@ class NestedSubscriptions:
             self.tables.leave(id)
 
     def _spread(self, pending: Pending, step: _Step) -> list[Told]:
-        """Asks the nodes, innermost first; what they put into their sets is asked of the nodes that read them."""
+        """Asks the nodes, innermost first; what they put into their sets is asked of the nodes that read them.
+
+        A node is asked about a document that it holds alone of, or that holds a value of one of its sets; sets only
+        grow here, so the only member test of a node need not be repeated.
+        """
         tables, knowledge, contains = self.tables, self.knowledge, self.tables.contains
         found: list[Told] = []
         while pending:
             for node, candidates in pending.pop(min(pending)).items():
                 for candidate in candidates:
                     if candidate == step.position:
-                        asked = step.document
                         holds = node in step.alone or (
                             (node.at_most is True or node.at_most_number in step.hits)
-                            and node.holds_if_at_most(asked, knowledge, contains)
+                            and (node.has_one_member or node.holds_if_at_most(step.document, knowledge, contains))
                         )
+                    elif node.has_one_member:
+                        holds = node.at_most is True or node.holds_at_member(tables.document(candidate), knowledge)
                     else:
-                        asked = tables.document(candidate)
-                        holds = node.holds(asked, knowledge, contains)
+                        holds = node.holds(tables.document(candidate), knowledge, contains)
                     if holds:
                         for source, number in node.sets.items():
-                            for value in keys_of(asked, source):
+                            for value in self._keys_at(candidate, source, step):
                                 if tables.support(number, value, candidate):
                                     step.before.setdefault((number, value), False)
                                     self._ask_holders(pending, number, value)
                         if node.subscribers:
-                            found += self._tell(node, candidate, asked, step)
+                            self._tell(node, candidate, step, found)
         found.sort(key=lambda told: told.position)
         return found
 
+    def _keys_at(self, position: int, source: str, step: _Step) -> list[Value]:
+        """The values of a document's field; many nodes ask for the same."""
+        known = self._keys.get((position, source))
+        if known is None:
+            if len(self._keys) >= KEYS_MAX:
+                self._keys.clear()
+            document = step.document if position == step.position else self.tables.document(position)
+            known = self._keys[position, source] = keys_of(document, source)
+        return known
+
     def _ask_holders(self, pending: Pending, number: int, value: Value) -> None:
         for field, nodes in self._readers[number].items():
-            for holder in self.tables.holders(field, value):
+            holders = self.tables.holders(field, value)
+            if holders:
+                positions = dict.fromkeys(holders)
                 for node in nodes:
-                    _ask(pending, node, holder)
+                    at_depth = pending.setdefault(node.depth, {})
+                    asked = at_depth.get(node)
+                    if asked is None:
+                        at_depth[node] = positions.copy()
+                    else:
+                        asked.update(positions)
 
-    def _tell(self, node: Node, candidate: int, document: Document, step: _Step) -> Iterator[Told]:
+    def _tell(self, node: Node, candidate: int, step: _Step, found: list[Told]) -> None:
         """To whom the document is news."""
         cause = step.position
         held_before: bool | None = None
@@ -360,11 +386,12 @@ class NestedSubscriptions:
                 continue
             if candidate <= since:  # older than the subscription: told only if it did not match until now
                 if held_before is None:
+                    document = step.document if candidate == cause else self.tables.document(candidate)
                     held_before = node.holds(document, self.knowledge, self._contained(step.before))
                 if held_before:
                     continue
             if self.tables.tell(number, candidate):
-                yield Told(number, candidate, cause)
+                found.append(Told(number, candidate, cause))
 
     def _contained(self, before: Before) -> Contains:
         """The sets as they were before this step."""

@@ -81,7 +81,7 @@ class Tables(Protocol):
     def release(self, position: int) -> None:
         """The document is not current any more, and holds nothing."""
 
-    def holders(self, field: str, value: Value) -> Iterable[int]:
+    def holders(self, field: str, value: Value) -> Collection[int]:
         """The current documents that hold the value."""
 
     def arrive(self, position: int, document: Document) -> None:
@@ -117,7 +117,7 @@ class InMemory:
         self._values: dict[int, set[Value]] = {}
         self._supported: dict[int, dict[tuple[int, Value], None]] = {}
         self._fields: dict[str, None] = {}
-        self._holders: dict[Holding, dict[int, None]] = {}
+        self._holders: dict[str, dict[Value, int | dict[int, None]]] = {}  # field -> value -> the one, or the several
         self._current: dict[str, int] = {}
         self._documents: dict[int, Document] = {}
         self._told: dict[int, set[int]] = {}
@@ -203,24 +203,31 @@ class InMemory:
     def watch(self, field: str) -> None:
         """Documents that are here already are held by the caller."""
         self._fields[field] = None
+        self._holders.setdefault(field, {})
 
     def hold(self, position: int, holdings: Collection[Holding]) -> None:
         """Each once."""
-        for holding in holdings:
-            self._holders.setdefault(holding, {})[position] = None
+        for field, value in holdings:
+            of_field = self._holders[field]
+            held = of_field.setdefault(value, position)
+            if isinstance(held, dict):
+                held[position] = None
+            elif held != position:
+                of_field[value] = {held: None, position: None}
 
     def release(self, position: int) -> None:
         """Undo hold()."""
-        for holding in holdings_of(self._documents[position], self._fields):
-            holders = self._holders.get(holding)
-            if holders is not None:
-                holders.pop(position, None)
-                if not holders:
-                    del self._holders[holding]
+        for field, value in holdings_of(self._documents[position], self._fields):
+            held = self._holders[field].get(value)
+            if isinstance(held, dict):
+                held.pop(position, None)
+            if held in (position, {}):
+                del self._holders[field][value]
 
-    def holders(self, field: str, value: Value) -> Iterable[int]:
+    def holders(self, field: str, value: Value) -> Collection[int]:
         """Their positions."""
-        return list(self._holders.get((field, value), ()))
+        held = self._holders[field].get(value, ())
+        return (held,) if isinstance(held, int) else tuple(held)
 
     def arrive(self, position: int, document: Document) -> None:
         """The older version is gone."""
@@ -274,7 +281,12 @@ class InMemory:
                 for position in positions
             ],
             "fields": [(field,) for field in self._fields],
-            "holding": [(*holding, position) for holding, places in self._holders.items() for position in places],
+            "holding": [
+                (field, value, position)
+                for field, values in self._holders.items()
+                for value in values
+                for position in self.holders(field, value)
+            ],
             "current": list(self._current.items()),
             "told": [(number, position) for number, positions in self._told.items() for position in positions],
         }
@@ -289,7 +301,8 @@ class InMemory:
             self._next = max(self._next, number + 1)
         for number, value, position in rows["support"]:
             self.support(number, value, position)
-        self._fields = dict.fromkeys(field for (field,) in rows["fields"])
+        for (field,) in rows["fields"]:
+            self.watch(field)
         for field, value, position in rows["holding"]:
             self.hold(position, [(field, value)])
         self._current = dict(rows["current"])

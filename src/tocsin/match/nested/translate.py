@@ -67,6 +67,8 @@ class Node:
     at_most: Query | bool
     every_member: bool
     """Does it hold where `at_most` holds and every member test does?"""
+    has_one_member: bool
+    """Does it hold where `at_most` holds and the only member test does?"""
     alone_number: int | None = None
     """The engine's number of `alone`, if that is a query."""
     at_most_number: int | None = None
@@ -86,6 +88,10 @@ class Node:
             return all(holds_member(member, document, contains) for member in self.members)
         return self.test(document, knowledge, contains)
 
+    def holds_at_member(self, document: Document, knowledge: Knowledge) -> bool:
+        """The same for a document that is known to hold a value of the only set."""
+        return self.at_most if isinstance(self.at_most, bool) else holds(self.at_most, document, knowledge)
+
 
 def build(number: int, query: Query, depth: int, numbers: dict[In, int]) -> Node:
     """A node for the query, whose nested parts are read from the sets of these numbers."""
@@ -93,8 +99,9 @@ def build(number: int, query: Query, depth: int, numbers: dict[In, int]) -> Node
     members = tuple(dict.fromkeys(Member(atom.field, numbers[atom]) for atom in inner))
     parts = query.parts if isinstance(query, And) else (query,)
     every = sum(isinstance(part, In) for part in parts) == len(inner)
+    alone, at_most = assuming(query, False), assuming(query, True)
     return Node(
-        number, query, depth, members, compiled(query, numbers), assuming(query, False), assuming(query, True), every
+        number, query, depth, members, compiled(query, numbers), alone, at_most, every, every and len(members) == 1
     )
 
 

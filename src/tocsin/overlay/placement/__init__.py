@@ -11,9 +11,13 @@ them. `words` is the placement of SmartSeer and DHTrie: words have owners on the
     publisher    the nodes where documents come from
     subscriber   the nodes that want to be told
     library      one-time queries, answered from the lists of documents
+    nested       nested subscriptions: subqueries and deltas, registered as any query
+    cover        a plainer query that holds wherever another does
     words        all of these as one component of a node, in any mix of roles
     broadcast    a document to every node
+    publishers   MAPS: queries at the most promising publishers, for less traffic and not quite every match
     client       a node that is not in the ring itself
+    superpeers   P2P-DIET's placement: no ring, a graph of access points (a package of its own)
 """
 
 from __future__ import annotations

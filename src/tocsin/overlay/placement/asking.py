@@ -11,11 +11,13 @@ from tocsin.overlay.key import Key
 from tocsin.overlay.message import Address, Message
 from tocsin.overlay.node import Effect, Handler, Seconds, Send, Token, Wake
 from tocsin.overlay.placement.messages import (
+    AskDocument,
     AskFrequency,
     AskList,
     AskRange,
     Fetch,
     Frequency,
+    GivenDocument,
     Judge,
     Judged,
     Listed,
@@ -30,6 +32,7 @@ Answered: TypeAlias = Callable[[Any, Seconds], list[Effect]]
 
 ANSWERS: dict[type, type[Any]] = {
     AskFrequency: Frequency, AskRange: OwnRange, AskList: Listed, Judge: Judged, Fetch: Resource, Share: Shared,
+    AskDocument: GivenDocument,
 }  # fmt: skip
 AGAIN_SECONDS = 2.0
 ATTEMPTS_MAX = 20

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from tocsin.overlay.key import Key
 from tocsin.overlay.message import Address
@@ -40,13 +42,17 @@ class Counted(NamedTuple):
     documents: int
 
 
+Found: TypeAlias = Callable[[list[tuple[str, int, Address]], bool, Seconds], list[Effect]]
+"""Called with id, version and publisher of what was found, and whether everybody answered."""
+
+
 @dataclass(slots=True)
 class _Search:
-    number: int
     text: str
+    then: Found
     open: int = 0
     ids: dict[Address, set[str]] = field(default_factory=lambda: defaultdict(set))
-    found: dict[str, int] = field(default_factory=dict)
+    found: list[tuple[str, int, Address]] = field(default_factory=list)
     is_complete: bool = True
 
 
@@ -60,9 +66,19 @@ class Library:
 
     def search(self, text: str, now: Seconds) -> list[Effect]:
         """Asks a one-time query; `Answer` is delivered."""
-        query = parse(text, self.knowledge.analysis)
         self._last += 1
-        search = _Search(self._last, text)
+        number = self._last
+
+        def found(documents: list[tuple[str, int, Address]], is_complete: bool, now: Seconds) -> list[Effect]:
+            answer = sorted({id: version for id, version, _ in documents}.items())
+            return [Deliver(Answer(number, tuple(answer), is_complete))]
+
+        return self.find(text, now, found)
+
+    def find(self, text: str, now: Seconds, then: Found) -> list[Effect]:
+        """Asks a one-time query for the sake of another part of this node."""
+        query = parse(text, self.knowledge.analysis)
+        search = _Search(text, then)
         if anchors(query, self.knowledge.analysis) is None:
             return self._ask_lists(search, [(key, EVERY) for key in self.settings.dedicated_keys], now)
         words = sorted(wanted_words(query, self.knowledge.analysis))
@@ -71,6 +87,14 @@ class Library:
             return self._ask_lists(search, self._rarest(query, counts), now)
 
         return self._count([word.word for word in words], now, counted)
+
+    def look(self, text: str, keys: AbstractSet[Key], now: Seconds, then: Found) -> list[Effect]:
+        """Asks a one-time query where it is registered as a subscription: what came by before is listed there."""
+        words = wanted_words(parse(text, self.knowledge.analysis), self.knowledge.analysis)
+        lists = {(word_key(word.word), word.word) for word in words if word_key(word.word) in keys}
+        if keys & set(self.settings.dedicated_keys):
+            lists |= {(key, EVERY) for key in self.settings.dedicated_keys}
+        return self._ask_lists(_Search(text, then), sorted(lists), now) if lists else then([], True, now)
 
     def _rarest(self, query: Query, counts: dict[str, int]) -> list[tuple[Key, str]]:
         def frequency(word: WordKey) -> int:
@@ -139,13 +163,14 @@ class Library:
     def _judge(self, search: _Search, now: Seconds) -> list[Effect]:
         search.open = len(search.ids)
         if not search.open:
-            return [self._answer(search)]
+            return search.then(search.found, search.is_complete, now)
 
-        def judged(answer: Judged | None, now: Seconds) -> list[Effect]:
+        def judged(publisher: Address, answer: Judged | None, now: Seconds) -> list[Effect]:
             search.open -= 1
             search.is_complete &= answer is not None
-            search.found |= dict(answer.documents) if answer is not None else {}
-            return [] if search.open else [self._answer(search)]
+            found = answer.documents if answer is not None else ()
+            search.found += [(id, version, publisher) for id, version in found]
+            return [] if search.open else search.then(search.found, search.is_complete, now)
 
         effects: list[Effect] = []
         for publisher, ids in sorted(search.ids.items()):
@@ -153,10 +178,6 @@ class Library:
                 publisher,
                 lambda request, ids=ids: Judge(request, self.me, search.text, tuple(sorted(ids))),  # type: ignore[misc]
                 now,
-                judged,
+                partial(judged, publisher),
             )
         return effects
-
-    @staticmethod
-    def _answer(search: _Search) -> Deliver:
-        return Deliver(Answer(search.number, tuple(sorted(search.found.items())), search.is_complete))

@@ -196,3 +196,23 @@ class Shared(Message):
 
 
 # Tags 58 to 60 are those of `delivery`.
+
+
+@message(61)
+@dataclass(frozen=True, slots=True)
+class AskDocument(Message):
+    """What does this document say? Asked by a subscriber whose query depends on other documents, too."""
+
+    request: int
+    sender: Peer
+    id: str
+    version: int
+
+
+@message(62)
+@dataclass(frozen=True, slots=True)
+class GivenDocument(Message):
+    """This; b"": I have no such document now."""
+
+    request: int
+    document: bytes  # compressed

@@ -37,9 +37,11 @@ from tocsin.overlay.placement.entry import keys_by_word, word_key
 from tocsin.overlay.placement.ground import Ground
 from tocsin.overlay.placement.messages import (
     Announce,
+    AskDocument,
     AskRange,
     Done,
     Fetch,
+    GivenDocument,
     Inquire,
     Judge,
     Judged,
@@ -96,6 +98,8 @@ class Publisher:
         """Current documents by id, and the resources behind them."""
         self.chosen: list[Choice] = []
         """What the cost model chose, document by document, if it may."""
+        self.archive: Callable[[str, int], bytes | None] | None = None
+        """Where the layer above keeps what lies behind its documents, if not here: asked for an id and a version."""
         self.broadcast = broadcast
         self._disk: Disk = {} if disk is None else disk
         self._last = life << 32
@@ -113,6 +117,7 @@ class Publisher:
         """Types of messages, and who takes them."""
         return {
             Done: self._on_done, Inquire: self._on_inquire, Judge: self._on_judge, Fetch: self._on_fetch,
+            AskDocument: self._on_ask_document,
         }  # fmt: skip
 
     def start(self, now: Seconds) -> list[Effect]:
@@ -125,6 +130,11 @@ class Publisher:
         return effects
 
     # --- documents ---------------------------------------------------------------------------------------------------
+
+    @property
+    def under_way(self) -> int:
+        """Publications that are not done."""
+        return len(self._open)
 
     def publish(self, document: Document, now: Seconds, resource: bytes = b"") -> list[Effect]:
         """Publishes a document, or its next version; `Published` is delivered when everybody concerned knows."""
@@ -366,7 +376,15 @@ class Publisher:
         found = tuple([(one.id, one.version) for one in mine if holds(query, one, self.knowledge)])
         return [Send(message.sender.address, Judged(message.request, found))]
 
+    def _on_ask_document(self, message: AskDocument, now: Seconds) -> list[Effect]:
+        document, _ = self.documents.get(message.id, (None, b""))
+        is_it = document is not None and document.version == message.version
+        packed = PackedDocument.of(document).data if is_it and document is not None else b""
+        return [Send(message.sender.address, GivenDocument(message.request, packed))]
+
     def _on_fetch(self, message: Fetch, now: Seconds) -> list[Effect]:
         document, data = self.documents.get(message.id, (None, b""))
         found = data if document is not None and document.version == message.version else None
+        if self.archive is not None:
+            found = self.archive(message.id, message.version)
         return [Send(message.sender.address, Resource(message.request, found))]

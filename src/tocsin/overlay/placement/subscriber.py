@@ -36,6 +36,7 @@ from tocsin.query.show import show
 from tocsin.query.standing import parse_subscription
 
 Disk: TypeAlias = MutableMapping[bytes, bytes]
+Then: TypeAlias = Callable[[Seconds], list[Effect]]
 AGAIN_SECONDS = 5.0
 
 
@@ -52,31 +53,39 @@ class Ended(NamedTuple):
     id: str
 
 
+class Paused(NamedTuple):
+    """Delivered when every copy of a subscription is gone, and only its node still knows it."""
+
+    id: str
+
+
 class Fetched(NamedTuple):
     """Delivered for a link that was followed; None: the resource is not there."""
 
     document: str
     version: int
     data: bytes | None
+    is_answered: bool = True  # False: its owner did not answer, and may do so later
 
 
 @dataclass(slots=True)
 class _Record:
     """What is known of a subscription here."""
 
-    text: str  # "": it is ending
+    text: str  # "": it is ending, or paused
     version: int
     places: dict[tuple[Key, bytes], bytes | None]  # (key, name) of every copy that may exist; None: to be removed
+    paused: str = ""  # what it will ask for again
 
     def packed(self) -> bytes:
         places = [[key, name, value] for (key, name), value in self.places.items()]
-        data: bytes = msgpack.packb([self.text, self.version, places])
+        data: bytes = msgpack.packb([self.text, self.version, places, self.paused])
         return data
 
     @classmethod
     def unpacked(cls, data: bytes) -> _Record:
-        text, version, places = msgpack.unpackb(data)
-        return cls(text, version, {(key, name): value for key, name, value in places})
+        text, version, places, *rest = msgpack.unpackb(data)
+        return cls(text, version, {(key, name): value for key, name, value in places}, *rest)
 
 
 class Subscriber:
@@ -91,6 +100,7 @@ class Subscriber:
         self._disk: Disk = {} if disk is None else disk
         self._records = {key.decode(): _Record.unpacked(data) for key, data in sorted(self._disk.items())}
         self._waiting: dict[str, int] = {}  # puts without an answer, of the current version
+        self._then: dict[str, Then] = {}
         ground.delivery.accept = self._accept
         ground.chord.node.add(self)
 
@@ -100,7 +110,7 @@ class Subscriber:
 
     def start(self, now: Seconds) -> list[Effect]:
         """Goes on with what was not finished: puts everything again, which changes nothing where it is."""
-        return [effect for id in self._records for effect in self._put_all(id, now)]
+        return [effect for id, record in self._records.items() if record.places for effect in self._put_all(id, now)]
 
     def _accept(self, notice: Notice) -> bool:
         record = self._records.get(notice.subscription)
@@ -108,32 +118,67 @@ class Subscriber:
 
     # --- for the layer above -----------------------------------------------------------------------------------------
 
-    def subscribe(self, id: str, text: str, now: Seconds) -> list[Effect]:
-        """Registers a query, or another query under the same id; `Standing` is delivered when it stands."""
+    def subscribe(self, id: str, text: str, now: Seconds, then: Then | None = None) -> list[Effect]:
+        """Registers a query, or another query under the same id.
+
+        When it stands, `Standing` is delivered, or `then` called. Nested queries are registered in parts (`nested`).
+        """
         if " " in id or not id:
             raise SettingError(f"{id!r} is no name of a subscription: it is empty, or has a space")
         query = parse_subscription(text, self.knowledge.analysis)
+        self._hook(id, then)
         if self.settings.mode is Mode.DHTRIE:
             return self._register(id, text, query, {}, now)
         return self._ask_frequencies(id, text, query, now)
 
-    def unsubscribe(self, id: str, now: Seconds) -> list[Effect]:
-        """Removes every copy; `Ended` is delivered when the last is gone."""
+    def _hook(self, id: str, then: Then | None) -> None:
+        self._then.pop(id, None)
+        if then is not None:
+            self._then[id] = then
+
+    def unsubscribe(self, id: str, now: Seconds, then: Then | None = None) -> list[Effect]:
+        """Removes every copy; `Ended` is delivered, or `then` called, when the last is gone."""
+        self._hook(id, then)
+        self._records[id].paused = ""
+        return self._remove(id, now)
+
+    def _remove(self, id: str, now: Seconds) -> list[Effect]:
         record = self._records[id]
         record.text, record.version = "", record.version + 1
         record.places = dict.fromkeys(record.places)
         self._disk[id.encode()] = record.packed()
-        return self._put_all(id, now)
+        return self._put_all(id, now) if record.places else self._removed(id, now)
+
+    def pause(self, id: str, now: Seconds) -> list[Effect]:
+        """Removes every copy, but not from here; `Paused` is delivered when the last is gone."""
+        record = self._records[id]
+        if not record.text:
+            raise SettingError(f"{id!r} is paused or ending")
+        self._hook(id, None)
+        record.paused = record.text
+        return self._remove(id, now)
+
+    def resume(self, id: str, now: Seconds) -> list[Effect]:
+        """Registers a paused subscription again; `Standing` is delivered when it stands."""
+        record = self._records[id]
+        if not record.paused:
+            raise SettingError(f"{id!r} is not paused")
+        return self.subscribe(id, record.paused, now)
 
     def standing(self) -> Iterator[tuple[str, str]]:
         """Subscriptions of this node: id and text."""
         return ((id, record.text) for id, record in self._records.items() if record.text)
 
+    def keys(self, id: str) -> frozenset[Key]:
+        """Where a subscription is registered."""
+        return frozenset(key for (key, _), value in self._records[id].places.items() if value is not None)
+
     def fetch(self, notice: Notice, now: Seconds) -> list[Effect]:
         """Follows the link of a notice; `Fetched` is delivered."""
 
         def answered(answer: Resource | None, now: Seconds) -> list[Effect]:
-            return [Deliver(Fetched(notice.document, notice.version, None if answer is None else answer.data))]
+            data = None if answer is None else answer.data
+            return [Deliver(Fetched(notice.document, notice.version, data, answer is not None))]
 
         return self.asking.ask(
             notice.link, lambda request: Fetch(request, self.me, notice.document, notice.version), now, answered
@@ -212,7 +257,7 @@ class Subscriber:
                 return []
             if answer is None:
                 return [Wake(now + AGAIN_SECONDS, (self.name, id, place, version))]
-            return self._is_put(id, current, place)
+            return self._is_put(id, current, now)
 
         return self.items.put([item], now, answered)
 
@@ -222,13 +267,23 @@ class Subscriber:
         record = self._records.get(id)
         return [] if record is None or record.version != version else self._put(id, place, now)
 
-    def _is_put(self, id: str, record: _Record, place: tuple[Key, bytes]) -> list[Effect]:
+    def _is_put(self, id: str, record: _Record, now: Seconds) -> list[Effect]:
         self._waiting[id] -= 1
         if self._waiting[id]:
             return []
         if not record.text:
-            del self._records[id], self._disk[id.encode()], self._waiting[id]
-            return [Deliver(Ended(id))]
+            return self._removed(id, now)
         record.places = {place: value for place, value in record.places.items() if value is not None}
         self._disk[id.encode()] = record.packed()
-        return [Deliver(Standing(id, record.version))]
+        return self._then.pop(id)(now) if id in self._then else [Deliver(Standing(id, record.version))]
+
+    def _removed(self, id: str, now: Seconds) -> list[Effect]:
+        """No copy is left."""
+        record = self._records[id]
+        if record.paused:
+            record.places = {}
+            self._disk[id.encode()] = record.packed()
+            return [Deliver(Paused(id))]
+        del self._records[id], self._disk[id.encode()]
+        self._waiting.pop(id, None)
+        return self._then.pop(id)(now) if id in self._then else [Deliver(Ended(id))]

@@ -29,6 +29,7 @@ from tocsin.overlay.placement.ground import Ground
 from tocsin.overlay.placement.home import Home
 from tocsin.overlay.placement.library import Library
 from tocsin.overlay.placement.messages import Publish, Spread
+from tocsin.overlay.placement.nested import Nested
 from tocsin.overlay.placement.publisher import Publisher
 from tocsin.overlay.placement.settings import PlacementSettings
 from tocsin.overlay.placement.subscriber import Subscriber
@@ -80,6 +81,9 @@ class Words:
         self._publisher = Publisher(ground, broadcast, _drawer(disk, b"publisher "), life) if publishes else None
         self._subscriber = Subscriber(ground, _drawer(disk, b"subscriber ")) if subscribes else None
         self.library = Library(ground)
+        self._nested: Nested | None = None
+        if self._subscriber is not None:
+            self._nested = Nested(ground, self._subscriber, self.library, _drawer(disk, b"nested "))
 
     @property
     def publisher(self) -> Publisher:
@@ -94,6 +98,13 @@ class Words:
         if self._subscriber is None:
             raise ValueError("this node has not the role of a subscriber")
         return self._subscriber
+
+    @property
+    def nested(self) -> Nested:
+        """Its nested subscriptions."""
+        if self._nested is None:
+            raise ValueError("this node has not the role of a subscriber")
+        return self._nested
 
     def homes(self, query: Query) -> frozenset[Key]:
         """The keys under which a query is kept, as far as frequencies do not matter."""

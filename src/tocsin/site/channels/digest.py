@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
 from tocsin.site.channels.settings import ChannelSettings
 from tocsin.site.channels.telling import Telling, Told
@@ -16,7 +17,14 @@ from tocsin.site.harvest.near import grouped
 
 SUBJECT_CHARACTERS_MAX = 200
 NEAR_WORDS_MIN = 5
-_STYLE = "font-family:system-ui,sans-serif;font-size:15px;line-height:1.45;max-width:42em;margin:0 auto;padding:1em;"
+# Mail programs drop style sheets, so each element carries its own.
+_BODY = "margin:0;padding:24px 12px;background:#f6f4f0;color:#1e1c19;font:15px/1.5 system-ui,'Segoe UI',sans-serif;"
+_SHEET = "max-width:42em;margin:0 auto;"
+_CARD = "background:#ffffff;border:1px solid #e2ddd3;border-radius:12px;padding:18px 22px;margin:0 0 14px;"
+_BRAND = "margin:0 0 14px;font-size:14px;font-weight:700;color:#b23a1e;"
+_TITLE = "margin:0 0 12px;font-size:18px;line-height:1.3;"
+_SOFT = "color:#5f5a52;font-size:13px;"
+_LINK = "color:#8f2d16;"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +47,30 @@ def groups_of(told: Told, settings: ChannelSettings) -> list[Group]:
     return [(told.tellings[first], tuple(told.tellings[at] for at in rest)) for first, *rest in places]
 
 
+class Part(NamedTuple):
+    """A subscription's part of a message."""
+
+    told: Told
+    groups: list[Group]
+    above: list[Telling]
+    """What an earlier part lists already."""
+
+
 def compose(told: Sequence[Told], settings: ChannelSettings, unsubscribe: str | None = None) -> Message:
-    """One message about all of them."""
-    parts = [(one, groups_of(one, settings)) for one in told]
+    """One message about all of them; a document that several have found is listed once."""
+    parts = parts_of(told, settings)
     return Message(_subject(told), _text(parts, settings, unsubscribe), _html(parts, settings, unsubscribe))
+
+
+def parts_of(told: Sequence[Told], settings: ChannelSettings) -> list[Part]:
+    """By subscription, and within each by near-identical text."""
+    parts, listed = [], set[tuple[str, int]]()
+    for one in told:
+        above = [each for each in one.tellings if (each.document, each.version) in listed]
+        fresh = [each for each in one.tellings if (each.document, each.version) not in listed]
+        listed |= {(each.document, each.version) for each in fresh}
+        parts.append(Part(one, groups_of(one._replace(tellings=tuple(fresh)), settings), above))
+    return parts
 
 
 def _subject(told: Sequence[Told]) -> str:
@@ -75,12 +103,17 @@ def _others(others: Sequence[Telling]) -> str:
     return f"Nearly the same: {len(others):,} more ({names}{', …' if len(others) > 5 else ''})"
 
 
+def _above(above: Sequence[Telling]) -> str:
+    titles = "; ".join(_line(one.title, 80) for one in above[:5])
+    return f"Listed above already: {titles}{'; …' if len(above) > 5 else ''}"
+
+
 # --- plain text ------------------------------------------------------------------------------------------------------
 
 
-def _text(parts: Sequence[tuple[Told, list[Group]]], settings: ChannelSettings, unsubscribe: str | None) -> str:
+def _text(parts: Sequence[Part], settings: ChannelSettings, unsubscribe: str | None) -> str:
     lines: list[str] = []
-    for told, groups in parts:
+    for told, groups, above in parts:
         title = f"{_line(told.name, SUBJECT_CHARACTERS_MAX)}: {_counted(told)}"
         lines += [title, "=" * min(len(title), 72), ""]
         for number, (one, others) in enumerate(groups, 1):
@@ -90,8 +123,12 @@ def _text(parts: Sequence[tuple[Told, list[Group]]], settings: ChannelSettings, 
                 if line:
                     lines.append(f"   {line}")
             lines.append("")
+        if above:
+            lines += [_above(above), ""]
         if told.more:
             lines += [f"… and {told.more:,} more.", ""]
+        if told.stop is not None:
+            lines += [f"Stop this one: {told.stop}", ""]
     if unsubscribe is not None:
         lines += ["-- ", f"Stop these messages: {unsubscribe}", ""]
     return "\n".join(lines)
@@ -100,35 +137,43 @@ def _text(parts: Sequence[tuple[Told, list[Group]]], settings: ChannelSettings, 
 # --- HTML ------------------------------------------------------------------------------------------------------------
 
 
-def _html(parts: Sequence[tuple[Told, list[Group]]], settings: ChannelSettings, unsubscribe: str | None) -> str:
-    body: list[str] = []
-    for told, groups in parts:
-        name = _line(told.name, SUBJECT_CHARACTERS_MAX)
-        body.append(f'<h2 style="font-size:18px">{escape(name)}: {_counted(told)}</h2><ol>')
-        for one, others in groups:
-            body.append(f'<li style="margin-bottom:1em">{_entry(one, others, settings)}</li>')
-        body.append("</ol>")
-        if told.more:
-            body.append(f"<p>… and {told.more:,} more.</p>")
-    if unsubscribe is not None:
-        link = escape(unsubscribe, quote=True)
-        body.append(f'<hr><p style="font-size:13px"><a href="{link}">Stop these messages</a></p>')
-    inside = "\n".join(body)
+def _html(parts: Sequence[Part], settings: ChannelSettings, unsubscribe: str | None) -> str:
+    cards = "\n".join(f'<div style="{_CARD}">{_part(part, settings)}</div>' for part in parts)
+    end = "" if unsubscribe is None else f'<p style="{_SOFT}">{_stop(unsubscribe, "Stop these messages")}</p>'
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Tocsin</title></head>'
-        f'<body style="{_STYLE}">{inside}</body></html>'
+        f'<body style="{_BODY}"><div style="{_SHEET}"><p style="{_BRAND}">Tocsin</p>{cards}{end}</div></body></html>'
     )
+
+
+def _part(part: Part, settings: ChannelSettings) -> str:
+    told = part.told
+    lines = [f'<h2 style="{_TITLE}">{escape(_line(told.name, SUBJECT_CHARACTERS_MAX))}: {_counted(told)}</h2>']
+    if part.groups:
+        entries = (f'<li style="margin:0 0 14px">{_entry(*group, settings)}</li>' for group in part.groups)
+        lines.append(f'<ol style="margin:0;padding-left:22px">{"".join(entries)}</ol>')
+    if part.above:
+        lines.append(f'<p style="{_SOFT}">{escape(_above(part.above))}</p>')
+    if told.more:
+        lines.append(f"<p>… and {told.more:,} more.</p>")
+    if told.stop is not None:
+        lines.append(f'<p style="{_SOFT}margin:10px 0 0">{_stop(told.stop, "Stop this one")}</p>')
+    return "".join(lines)
+
+
+def _stop(link: str, words: str) -> str:
+    return f'<a style="{_LINK}" href="{escape(link, quote=True)}">{words}</a>'
 
 
 def _entry(one: Telling, others: Sequence[Telling], settings: ChannelSettings) -> str:
     title = escape(_line(one.title, 300))
     if one.link is not None:
-        title = f'<a href="{escape(one.link, quote=True)}">{title}</a>'
+        title = f'<a style="{_LINK}" href="{escape(one.link, quote=True)}">{title}</a>'
     lines = [f"<strong>{title}</strong>"]
     if about := _about(one):
-        lines.append(f'<span style="color:#666">{escape(about)}</span>')
+        lines.append(f'<span style="{_SOFT}">{escape(about)}</span>')
     if excerpt := _line(one.text, settings.excerpt_characters_max):
         lines.append(escape(excerpt))
     if others:
-        lines.append(f"<em>{escape(_others(others))}</em>")
+        lines.append(f'<span style="{_SOFT}">{escape(_others(others))}</span>')
     return "<br>".join(lines)

@@ -15,19 +15,20 @@ from tocsin.site.accounts import Account
 from tocsin.site.channels.settings import ChannelSettings
 from tocsin.site.problems import Invalid, NotFound
 from tocsin.store import Store, channels, journal, subscriptions
-from tocsin.store.channels import AtomFeed
+from tocsin.store.channels import AtomFeed, Saved
 
 if TYPE_CHECKING:
     from tocsin.site.site import Site
 
 PROOF_BYTES = 24
 SALT_BYTES = 16
+USES_MAX = 1_000_000
 
 
 def unsubscribe_token(store: Store, number: int) -> str:
     """What proves that somebody got a message of this subscription."""
     raw = number.to_bytes(8, "big")
-    return _written(raw + _proof(store, b"unsubscribe", raw))
+    return written(raw + proof(store, b"unsubscribe", raw))
 
 
 def unsubscribe_link(store: Store, settings: ChannelSettings, number: int) -> str | None:
@@ -37,23 +38,64 @@ def unsubscribe_link(store: Store, settings: ChannelSettings, number: int) -> st
     return f"{settings.public_url.rstrip('/')}/unsubscribe/{unsubscribe_token(store, number)}"
 
 
+def stop_link(store: Store, settings: ChannelSettings, one: Saved) -> str | None:
+    """The link that ends all messages to a mailbox, in those about several subscriptions."""
+    if settings.public_url is None:
+        return None
+    raw = one.number.to_bytes(8, "big")
+    token = written(raw + _mailbox_proof(store, one))
+    return f"{settings.public_url.rstrip('/')}/unsubscribe/{token}"
+
+
+def _mailbox_proof(store: Store, one: Saved) -> bytes:
+    return proof(store, b"mailbox", "\0".join((str(one.number), one.account, one.address)).encode())
+
+
 def subscription_in(store: Store, token: str) -> tuple[str, str]:
     """(account, id) of the subscription that a token is about; NotFound if it is no token of ours."""
-    raw = _read(token)
-    number, proof = raw[:8], raw[8:]
-    if len(raw) == 8 + PROOF_BYTES and hmac.compare_digest(proof, _proof(store, b"unsubscribe", number)):
-        found = channels.subscription_of(store, int.from_bytes(number, "big"))
+    raw = read(token)
+    if len(raw) == 8 + PROOF_BYTES and hmac.compare_digest(raw[8:], proof(store, b"unsubscribe", raw[:8])):
+        found = channels.subscription_of(store, int.from_bytes(raw[:8], "big"))
         if found is not None:
             return found
     raise NotFound("this link is not in force any more")
 
 
+def mailbox_in(store: Store, token: str) -> Saved | None:
+    """The mailbox that a token is about, if it is about one."""
+    raw = read(token)
+    one = channels.find_saved(store, int.from_bytes(raw[:8], "big")) if len(raw) == 8 + PROOF_BYTES else None
+    return one if one is not None and hmac.compare_digest(raw[8:], _mailbox_proof(store, one)) else None
+
+
+def subject_of(store: Store, token: str) -> str:
+    """What a token would end, in words; NotFound."""
+    one = mailbox_in(store, token)
+    return f"all subscriptions to {one.address}" if one is not None else subscription_in(store, token)[1]
+
+
 def unsubscribe(site: Site, token: str) -> str:
-    """Ends the messages of a subscription; returns its id. It goes on in the inbox: a wrong click loses nothing."""
+    """Ends the messages of a subscription, or all to a mailbox; returns what it was about.
+
+    The subscriptions go on in the inbox: a wrong click loses nothing.
+    """
+    one = mailbox_in(site.store, token)
+    if one is not None:
+        end_messages(site, accounts.find(site.store, one.account), f"{one.kind}:{one.address}")
+        journal.note(site.store, one.account, "unsubscribe by link", f"channel {one.number}")
+        return subject_of(site.store, token)
     account, id = subscription_in(site.store, token)
     life.edit(site, accounts.find(site.store, account), id, {"channel": "inbox"})
     journal.note(site.store, account, "unsubscribe by link", id)
     return id
+
+
+def end_messages(site: Site, account: Account, stored: str) -> list[str]:
+    """Puts all of the account's subscriptions that are told there back to the inbox; returns their ids."""
+    ended = [use.subscription for use in channels.uses(site.store, account.name, USES_MAX) if use.url == stored]
+    for id in ended:
+        life.edit(site, account, id, {"channel": "inbox"})
+    return ended
 
 
 # --- Atom feeds ------------------------------------------------------------------------------------------------------
@@ -94,22 +136,25 @@ def drop_feed(store: Store, account: Account, feed: AtomFeed) -> None:
 
 
 def _secret(store: Store, salt: bytes) -> str:
-    return _written(_proof(store, b"atom", salt))
+    return written(proof(store, b"atom", salt))
 
 
 def _mark(secret: str) -> bytes:
     return blake2b(secret.encode("utf-8", "surrogatepass"), digest_size=16, person=b"tocsin-atom").digest()
 
 
-def _proof(store: Store, purpose: bytes, what: bytes) -> bytes:
+def proof(store: Store, purpose: bytes, what: bytes) -> bytes:
+    """What only this site can make of it."""
     return hmac.new(channels.secret(store), purpose + b"\0" + what, sha256).digest()[:PROOF_BYTES]
 
 
-def _written(raw: bytes) -> str:
+def written(raw: bytes) -> str:
+    """Bytes as they stand in a link."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def _read(text: str) -> bytes:
+def read(text: str) -> bytes:
+    """The bytes of a link; none if it is no link of ours."""
     try:
         return base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (UnicodeEncodeError, binascii.Error, ValueError):

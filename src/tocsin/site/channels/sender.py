@@ -14,7 +14,7 @@ from tocsin.site.channels.settings import ChannelSettings
 from tocsin.site.channels.telling import Telling, Told, told_of
 from tocsin.site.delivery.caller import Answer
 from tocsin.site.harvest.apart import Apart, ApartError
-from tocsin.store import Store
+from tocsin.store import Store, channels
 from tocsin.store.inbox import Item
 
 SEND_CHILD = "tocsin.site.channels.send_child"
@@ -40,11 +40,20 @@ class ChannelSender:
         return await self._sent(target, message, id, unsubscribe)
 
     def _composed(self, target: Target, items: Sequence[Item]) -> tuple[Message, str | None]:
-        settings = self._settings
+        settings, store = self._settings, self._store
         most = settings.mail_items_max if target.kind == MAIL else settings.chat_items_max
-        told = told_of(self._store, items, most)
-        unsubscribe = links.unsubscribe_link(self._store, settings, told[0].number) if len(told) == 1 else None
+        told = told_of(store, items, most)
+        if len(told) == 1 or target.kind != MAIL:
+            unsubscribe = links.unsubscribe_link(store, settings, told[0].number) if len(told) == 1 else None
+            return compose(told, settings, unsubscribe), unsubscribe
+        told = [one._replace(stop=links.unsubscribe_link(store, settings, one.number)) for one in told]
+        saved = channels.saved_at(store, items[0].account, MAIL, target.address)
+        unsubscribe = None if saved is None else links.stop_link(store, settings, saved)
         return compose(told, settings, unsubscribe), unsubscribe
+
+    async def send_message(self, target: Target, message: Message, id: str) -> Answer:
+        """Sends a message that is about no subscription."""
+        return await self._sent(target, message, id, None)
 
     async def send_test(self, target: Target) -> Answer:
         """A message that shows whether the channel works."""

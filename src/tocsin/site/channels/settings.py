@@ -30,6 +30,16 @@ class ChannelSettings:
     administrator's choice, so it may be in the site's own network."""
     mail_domains: tuple[str, ...] = ()
     """Domains that mail may go to; none: any."""
+    mail_needs_confirmation: bool = True
+    """Must whoever reads a mailbox confirm it before alerts go there? Only a closed site can do without."""
+    mail_ask_wait_seconds: float = 3_600.0
+    """Between two mails that ask one mailbox to confirm, whatever accounts name it."""
+    mail_asks_max: int = 3
+    """Mails that ask a mailbox that does not answer."""
+    mail_asks_per_day_max: int = 20
+    """Mailboxes that one account may have asked in a day."""
+    mail_asks_forgotten_seconds: float = 30 * 86_400.0
+    """After which it may be asked so often again."""
     channel_services: tuple[str, ...] = SERVICES
     """The beginnings of Apprise's addresses that may be used."""
     channel_timeout_seconds: float = 30.0

@@ -10,9 +10,12 @@ from tocsin.site.harvest.feeds import is_web
 from tocsin.store import Store, channels, documents
 from tocsin.store.inbox import Item
 from tocsin.store.outbox import Notification
+from tocsin.store.relations import NO_STATISTICS
+from tocsin.views.spoken import sentence
 
 TITLES = ("title", "dc.title", "headline", "name", "subject")
 TEXTS = ("summary", "abstract", "text", "dc.description", "description", "body", "content")
+LISTED_MIN = 3  # of each subscription in a message
 LINKS = ("link", "url", "dc.identifier", "href")
 
 
@@ -40,6 +43,8 @@ class Told(NamedTuple):
     tellings: tuple[Telling, ...]
     more: int = 0
     """Further documents that are not listed."""
+    stop: str | None = None
+    """The link that ends this subscription's messages."""
 
     @property
     def total(self) -> int:
@@ -57,6 +62,7 @@ def told_of(store: Store, items: Sequence[Item], most: int) -> list[Told]:
             if known is None or known.version < notification.version:
                 found[notification.document] = notification
     told = []
+    most = max(LISTED_MIN, most // max(1, len(gathered)))  # shared between them: no subscription hides the others
     for number, (item, found) in gathered.items():
         about = channels.about_of(store, item.account, [item.subscription]).get(item.subscription, {})
         listed = list(found.values())
@@ -67,7 +73,11 @@ def told_of(store: Store, items: Sequence[Item], most: int) -> list[Told]:
 
 
 def telling_of(store: Store, notification: Notification) -> Telling:
-    """A notification with its document; one that was deleted since is told by its id."""
+    """A notification with its document; one that was deleted since is told by its id, a row of a view by its key."""
+    if notification.statistics == NO_STATISTICS:
+        title, text = sentence(notification.evidence)
+        made = notification.made
+        return Telling(notification.document, notification.version, title, None, None, None, text, 1.0, made)
     stored = documents.find(store, notification.document, notification.version)
     document = stored.document() if stored is not None else Document(notification.document)
     return Telling(

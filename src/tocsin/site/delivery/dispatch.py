@@ -3,7 +3,8 @@
 A subscription is *ready* when it has something to deliver and is not waiting after a failure. Whatever is ready is
 worked on, each by one task: it reads the next items, calls the webhook, and notes what came of it. Notes are gathered
 and written together, so a thousand deliveries cost a handful of transactions; if the process dies before a note is
-written, the item is sent again, with the same id.
+written, the item is sent again, with the same id. What goes to one mailbox or room of an account goes together
+(`messages`), and to a mailbox not before its reader has confirmed it.
 """
 
 from __future__ import annotations
@@ -15,23 +16,26 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from hashlib import blake2b
 from random import random
 from typing import Any
 
 from tocsin.site import reading
 from tocsin.site.bell import Bell
+from tocsin.site.channels import saved
 from tocsin.site.channels.address import is_channel
 from tocsin.site.channels.sender import ChannelSender
 from tocsin.site.channels.settings import ChannelSettings
 from tocsin.site.delivery.caller import Answer, Caller
+from tocsin.site.delivery.messages import Bundle, gathered
 from tocsin.site.delivery.retries import asked_to_wait, wait_seconds
 from tocsin.site.delivery.signature import headers
 from tocsin.site.moments import stamp
 from tocsin.site.settings import DeliverySettings
-from tocsin.store import Store, inbox, webhooks
+from tocsin.store import Store, channels, inbox, webhooks
 from tocsin.store.inbox import Item
+from tocsin.store.relations import NO_STATISTICS
 from tocsin.store.webhooks import Attempt, GivenUp, Hook
 
 log = logging.getLogger(__name__)
@@ -39,6 +43,7 @@ log = logging.getLogger(__name__)
 ITEMS = 100  # that a task reads at once
 NOTE_SECONDS = 0.02  # notes are gathered this long
 LOOK_SECONDS = 1.0  # between looks, if no bell rings
+MAILBOXES = 200  # unconfirmed ones that are looked at in one look
 STOP_SECONDS_MAX = 5.0  # that calls under way may take when the site stops
 
 
@@ -111,7 +116,13 @@ class _Shift:
         self._later: list[tuple[float, int]] = []
         self._waiting: set[int] = set()
         """After a failure: what they get meanwhile does not make them ready."""
+        self._unconfirmed: dict[tuple[str, str], set[int]] = {}
+        """What waits for a mailbox's word, by account and address."""
+        self._together: dict[tuple[str, str], asyncio.Lock] = {}
+        """One message at a time to one address of an account."""
         self._delivered: dict[int, int] = {}
+        self._reached: dict[int, int] = {}
+        """The same, and remembered when it is noted: a look that began before must not see less."""
         self._failed: dict[int, Attempt] = {}
         self._given_up: list[GivenUp] = []
         self._noted = asyncio.Event()
@@ -123,10 +134,13 @@ class _Shift:
         helpers = []
         try:
             await self._begin()
-            helpers = [asyncio.create_task(one) for one in (self._watch(), self._note(), self._resend())]
+            helpers = [asyncio.create_task(one) for one in self._helpers()]
             await self._work(helpers)
         finally:
             await self._end(helpers)
+
+    def _helpers(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._watch(), self._note(), self._resend(), self._ask_mailboxes()]
 
     async def _begin(self) -> None:
         """What was left to do when the last shift ended."""
@@ -219,7 +233,9 @@ class _Shift:
             found = await asyncio.to_thread(webhooks.hook, self._store, subscription)
             if found is None:
                 return
-            after = max(found.cursor, self._delivered.get(subscription, 0))
+            if is_channel(found.url):
+                return await self._deliver_together(found)
+            after = max(found.cursor, self._reached.get(subscription, 0))
             items = await asyncio.to_thread(_items, self._store, subscription, after)
             attempts = found.attempts if after == found.cursor else 0
             for item in items:
@@ -234,15 +250,14 @@ class _Shift:
         answer = await self._send(hook, item)
         if answer.is_taken:
             self._owner.delivered += 1
-            self._delivered[hook.subscription] = item.cursor
-            self._noted.set()
+            self._deliver_upto(hook.subscription, item.cursor)
             return True
         self._owner.failed += 1
         attempts += 1
         if attempts >= self._settings.delivery_attempts_max:
             # Written before the next item is sent: whoever looks finds it delivered, or among the undelivered.
             self._given_up.append(GivenUp(hook.subscription, hook.account, item.cursor, attempts, str(answer)))
-            self._delivered[hook.subscription] = item.cursor
+            self._deliver_upto(hook.subscription, item.cursor)
             await self._write_notes()
             return True
         wait = wait_seconds(attempts, self._settings, self._owner._chance)
@@ -253,8 +268,77 @@ class _Shift:
         self._wait(hook.subscription, next_try)
         return False
 
+    def _deliver_upto(self, subscription: int, cursor: int) -> None:
+        self._delivered[subscription] = self._reached[subscription] = cursor
+        self._noted.set()
+
+    # --- together ------------------------------------------------------------------------------
+
+    async def _deliver_together(self, hook: Hook) -> None:
+        """All that waits for one address of an account, a message after the other."""
+        place = (hook.account, hook.url)
+        async with self._together.setdefault(place, asyncio.Lock()):
+            while not self._owner._stopping.is_set() and hook.subscription not in self._waiting:
+                if not await self._may_tell(*place):
+                    self._waiting.add(hook.subscription)
+                    self._unconfirmed.setdefault(place, set()).add(hook.subscription)
+                    return
+                now = await asyncio.to_thread(webhooks.hook, self._store, hook.subscription)
+                if now is None or now.url != hook.url:
+                    return
+                reached = dict(self._reached)
+                bundle = await asyncio.to_thread(gathered, self._store, self._site_id, now, reached)
+                if bundle is None or not await self._try_together(now, bundle):
+                    return
+
+    async def _try_together(self, hook: Hook, bundle: Bundle) -> bool:
+        """Sends a message; True: it is done with."""
+        answer = await self._sender.send(hook.url, bundle.items, bundle.id)
+        attempts = hook.attempts + 1
+        if not answer.is_taken:
+            self._owner.failed += 1
+            if attempts < self._settings.delivery_attempts_max:
+                next_try = time.time() + wait_seconds(attempts, self._settings, self._owner._chance)
+                for part in bundle.parts:
+                    self._failed[part.subscription] = Attempt(attempts, next_try, str(answer))
+                    self._wait(part.subscription, next_try)
+                await self._write_notes()
+                return False
+            self._given_up += [
+                GivenUp(item.number, item.account, item.cursor, attempts, str(answer)) for item in bundle.items
+            ]
+        else:
+            self._owner.delivered += len(bundle.items)
+        for part in bundle.parts:
+            self._deliver_upto(part.subscription, part.upto)
+        await self._write_notes()
+        await asyncio.to_thread(channels.end_message, self._store, bundle.id)
+        return True
+
+    async def _may_tell(self, account: str, url: str) -> bool:
+        return await asyncio.to_thread(saved.may_tell, self._store, self._owner._channels, account, url)
+
+    async def _ask_mailboxes(self) -> None:
+        """Asks mailboxes that subscriptions name, and goes on with those that have confirmed."""
+        settings = self._owner._channels
+        while True:
+            for place in list(self._unconfirmed)[:MAILBOXES]:
+                waiting = self._unconfirmed.pop(place)
+                if await self._may_tell(*place):
+                    for subscription in waiting:
+                        self._waiting.discard(subscription)
+                        self._make_ready(subscription)
+                else:
+                    self._unconfirmed[place] = waiting  # behind the others
+            if settings.mail_url is not None:
+                for account, address in await asyncio.to_thread(channels.unsaved_mailboxes, self._store):
+                    await saved.save_and_ask(self._store, settings, self._sender, account, address)
+            await asyncio.sleep(LOOK_SECONDS)
+
     async def _send(self, hook: Hook, item: Item) -> Answer:
         if is_channel(hook.url):
+            if not await self._may_tell(hook.account, hook.url):
+                return Answer(None, "the mailbox has not confirmed that it wants to be told")
             return await self._sender.send(hook.url, [item], item_id(self._site_id, item))
         body = payload(item)
         return await self._caller.call(
@@ -328,5 +412,6 @@ def item_id(site_id: str, item: Item) -> str:
 
 def payload(item: Item) -> bytes:
     """The body of a call: the same bytes however often it is sent."""
-    told = {"type": "match" if item.digest is None else "digest", "timestamp": stamp(item.made)}
+    kind = "view" if item.notifications[0].statistics == NO_STATISTICS else "match"
+    told = {"type": kind if item.digest is None else "digest", "timestamp": stamp(item.made)}
     return json.dumps(told | {"data": reading.as_json(item)}, ensure_ascii=False, separators=(",", ":")).encode()

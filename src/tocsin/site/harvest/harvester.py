@@ -225,9 +225,9 @@ class _Shift:
             problem = f"{type(error).__name__}: {error}"[:300]
         if problem is not None:
             values = self._failure(source, problem, wait)
-            await asyncio.to_thread(sources.change, self._store, source.number, **values)
+            await asyncio.to_thread(sources.note_visit, self._store, source, **values)
         elif not ended.is_noted:
-            await asyncio.to_thread(sources.change, self._store, source.number, **self._success(source, ended))
+            await asyncio.to_thread(sources.note_visit, self._store, source, **self._success(source, ended))
         visited = Visited(source, one.found, problem, ended.note, ended.has_more)
         self._owner.told(visited)
         return visited

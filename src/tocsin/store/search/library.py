@@ -4,7 +4,7 @@ The index (tantivy) finds candidates; where tokens are not all that a query asks
 each (`query.semantics.holds`), so a one-time answer and a subscription cannot disagree. Documents that the index has
 not seen yet are asked one by one, so an answer is as new as the store. Nested queries are answered innermost first:
 the values of a subquery's documents become tokens (SmartSeer §VI-B.1). Ranked by cosine under one version of the
-statistics (S18).
+statistics (S18). Plain conjunctions take the short way (`plain`), which needs neither tokens nor a look at documents.
 
 Updating is idempotent: a mark in the index, changed with it in one commit, tells up to which position of the log it
 holds the documents.
@@ -31,15 +31,17 @@ from tocsin.intake import document_from_json
 from tocsin.match.snapshot import open_arrays, write_arrays
 from tocsin.model import Document
 from tocsin.query.ast import Query, nested
+from tocsin.query.parse import parse
 from tocsin.query.score import ROUNDING, Statistics, Vector, cosine, document_vector, query_vector, word_counts
 from tocsin.query.semantics import Knowledge, holds
 from tocsin.store import schema
 from tocsin.store.connect import Store
+from tocsin.store.search.plain import Names, plain_words
 from tocsin.store.search.tokens import EVERY, FIELDS, KEYS, Translator, tokens_of
 from tocsin.store.search.vectors import Vectors
-from tocsin.text import UNSEEN_BY_BARE, Analysis, value_key, values_of
+from tocsin.text import STANDARD, UNSEEN_BY_BARE, Analysis, value_key, values_of
 
-FORMAT = 1  # of the index: another one is built anew
+FORMAT = 2  # of the index: another one is built anew
 CHUNK = 5_000  # documents of one commit
 LOOKED_UP = 500  # positions in one question to the store
 CHECKED_MAX = 2_000  # so many matches are all looked up in the store; of more, only those that are shown
@@ -80,6 +82,8 @@ class Library:
         self._index: tantivy.Index | None = None
         self._writer: tantivy.IndexWriter | None = None
         self._vectors: Vectors | None = None
+        self._names: Names | None = None
+        self._is_plain = analysis.names(None) == (STANDARD,)
         self._lock = RLock()  # threads ask one after the other; the writer waits for them only to show its commit
         self._seen: tuple[int, int] | None = None  # the state of the index that we have read
         self.last = 0
@@ -149,7 +153,9 @@ class Library:
         """Lets go of the index."""
         if self._writer is not None:
             self._writer.wait_merging_threads()
-        self._writer = self._index = self._vectors = None
+        if self._names is not None:
+            self._names.close()
+        self._writer = self._index = self._vectors = self._names = None
 
     # --- updating ------------------------------------------------------------------------------
 
@@ -167,6 +173,8 @@ class Library:
     def _take_in(self, rows: Sequence[Any]) -> None:
         if self._vectors is None:
             raise SettingError("this library was opened for reading: open it as writable to update it")
+        if self._vectors.last != self.last:
+            self._vectors = Vectors(self._folder, self.last)  # a commit has failed after the file was written
         writer = self._open_writer()
         knowledge = Knowledge(self.analysis)
         last = rows[-1].position
@@ -223,14 +231,52 @@ class Library:
     # --- answering -----------------------------------------------------------------------------
 
     def search(
-        self, store: Store, query: Query, statistics: Statistics, k: int | None = 10, after: str | None = None
+        self, store: Store, query: Query | str, statistics: Statistics, k: int | None = 10, after: str | None = None
     ) -> Answer:
-        """The k best documents (None: all) after the cursor, of those that match now."""
-        with self._lock, store.read() as transaction:
+        """The k best documents (None: all) after the cursor, of those that match now; QueryError for a refused text."""
+        place = None if after is None else _place(after)
+        with self._lock:
+            plain = plain_words(query) if self._is_plain else None
+            if plain and (answer := self._at_once(store, plain, statistics, k, place)) is not None:
+                return answer
+            if isinstance(query, str):
+                query = parse(query, self.analysis)
+            with store.read() as transaction:
+                self._refresh()
+                asked = _Asked(self, transaction, statistics)
+                found, newest = asked.matching(query)
+                return asked.ranked(query, found, newest, k, place)
+
+    def _at_once(
+        self, store: Store, words: list[str], statistics: Statistics, k: int | None, after: tuple[float, str] | None
+    ) -> Answer | None:
+        """The answer to a plain conjunction; None if there are many, or if the log has grown since the last look."""
+        if self._vectors is None or not store.is_sqlite or (found := self._vectors.holding(words, statistics)) is None:
+            return None
+        if self._names is None or self._names.store is not store:
+            self._names = Names(store)
+        positions, scores = found
+        last, named = self._names.of(positions)
+        if last != self._vectors.last:
+            return None
+        score_at = dict(zip(positions, scores, strict=True))
+        hits = [Hit(id, version, min(1.0, round(score_at[at], ROUNDING)), at) for at, id, version in named]
+        total = len(hits)
+        if after is not None:
+            hits = [hit for hit in hits if (-hit.score, hit.id) > (-after[0], after[1])]
+        if len(hits) > 1:
+            hits.sort(key=lambda hit: (-hit.score, hit.id))
+        more = k is not None and len(hits) > k
+        hits = hits[:k]
+        return Answer(hits, total, _cursor(hits[-1]) if more else None, statistics.version)
+
+    def prepare(self, statistics: Statistics) -> None:
+        """Weighs all words by these statistics at once: the first searches by them are then as fast as later ones."""
+        with self._lock:
             self._refresh()
-            asked = _Asked(self, transaction, statistics)
-            found, newest = asked.matching(query)
-            return asked.ranked(query, found, newest, k, None if after is None else _place(after))
+            vectors = self._vectors
+        if vectors is not None:
+            vectors.prepare(statistics)
 
     def count(self, store: Store, query: Query, statistics: Statistics) -> int:
         """How many documents match."""

@@ -2,13 +2,15 @@
 
 One file for each update, written before the search library commits and merged as they grow in number; a file's name
 tells which positions of the log it covers, so a file that was never committed is recognised and dropped. A file also
-holds the words it was the first to meet; the numbers of words are their order over all files.
+holds the words it was the first to meet; the numbers of words are their order over all files. The same, turned round,
+says which documents hold a word: the commonest query, some words that must all occur, is found and scored in one call.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise, repeat
 from math import log
 from pathlib import Path
 from threading import Lock
@@ -20,13 +22,16 @@ import numpy.typing as npt
 from tocsin.match.id_kernels import find_ids, refill_slots
 from tocsin.match.ids import Ids
 from tocsin.match.lexicon import pack
-from tocsin.match.similarity_kernels import cosines, count_words, unweighed
+from tocsin.match.posting_kernels import FULL, find_all, invert
+from tocsin.match.similarity_kernels import cosines, count_words, listed, unweighed
 from tocsin.match.snapshot import open_arrays, write_arrays
 from tocsin.query.score import Statistics, Vector
 
 I64 = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 FILES_MAX = 8  # of about the same size before they are merged
+DENSE = 4  # if one of so many words occurs in a file, there is a place for each
+ROOM = 2_000  # documents that one call finds; when there are more, the search library counts them
 _NAME = re.compile(r"vectors-(\d{15})-(\d{15})\.tocsin")
 
 
@@ -48,12 +53,19 @@ class Vectors:
 
     def __init__(self, folder: Path, last: int) -> None:
         self._folder = folder
-        self._files = self._cover(last)
-        self._ids = _vocabulary(self._files)
-        self._weighed: tuple[Statistics, Floats] | None = None
-        self._tf = np.zeros(0)
-        self._asked = np.zeros(self._ids.count)  # the query's weights; zero between two queries
         self._lock = Lock()  # one may append while others ask
+        self._tf = np.zeros(0)
+        self._found = np.zeros(ROOM, np.int64), np.zeros(ROOM)
+        files = self._cover(last)
+        self._use(files, _vocabulary(files))
+
+    def _use(self, files: list[_File], ids: Ids) -> None:
+        """From now on these are all there is."""
+        self._files, self._ids = files, ids
+        self._weighed: tuple[Statistics, Floats] | None = None
+        self._asked = np.zeros(ids.count)  # the query's weights; zero between two queries
+        self._words = ids.arrays()
+        self._postings: Any = None
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -104,13 +116,14 @@ class Vectors:
                 "starts": starts,
                 "words": found,
                 "counts": often if often.max(initial=0) >= 1 << 16 else often.astype(np.uint16),
+                **_inverted(starts, found),
                 **_packed(new),
             },
         )
         files = self._merged([*self._files, written])
         ids = _vocabulary(files)
         with self._lock:
-            self._files, self._ids, self._weighed, self._asked = files, ids, None, np.zeros(ids.count)
+            self._use(files, ids)
 
     def _write(self, first: int, last: int, arrays: dict[str, npt.NDArray[Any]]) -> _File:
         path = self._folder / f"vectors-{first:015}-{last:015}.tocsin"
@@ -133,6 +146,7 @@ class Vectors:
             joined["counts"] = np.concatenate([one.arrays["counts"] for one in tail])
             joined["starts"] = np.concatenate([[0], *(one[1:] + at for one, at in zip(starts, shift, strict=False))])
             joined["ends"] = np.concatenate([one + at for one, at in zip(ends, used, strict=False)]).astype(np.int64)
+            joined |= _inverted(joined["starts"], joined["words"])
             files = [*files[:-FILES_MAX], self._write(tail[0].first, tail[-1].last, joined)]
         return files
 
@@ -165,6 +179,55 @@ class Vectors:
         frequency = {self._ids[number]: int(held[number]) for number in np.flatnonzero(held).tolist()}
         return Statistics(int(positions.size), frequency)
 
+    # --- conjunctions --------------------------------------------------------------------------
+
+    def holding(self, words: Sequence[str], statistics: Statistics) -> tuple[list[int], list[float]] | None:
+        """Where the documents are that hold all words, and their scores before rounding; None if they are many.
+
+        Documents that were replaced or deleted are among them.
+        """
+        with self._lock:
+            asked = sorted(set(words))
+            positions, scores = self._found
+            if self._postings is None:
+                self._postings = self._gathered()
+            if not len(self._postings):  # a list without a first element has no type yet
+                return None
+            text = np.frombuffer(" ".join(asked).encode(), np.uint8)
+            rarity = self._weights(statistics)
+            blob, ends, slots = self._words["blob"], self._words["ends"], self._words["slots"]
+            count = find_all(text, blob, ends, slots, self._postings, self._tf, rarity, positions, scores)
+            if count == FULL:
+                return None
+            found = scores[:count].tolist()
+            if sum(found) != sum(found):  # NaN: not all of their words have been weighed
+                vector = Vector.of(dict.fromkeys(asked, 1), statistics)
+                found = self._cosines(positions[:count], vector, statistics).tolist()
+            return positions[:count].tolist(), found
+
+    def _gathered(self) -> Any:
+        """The arrays of all files, each of one type."""
+        counts = [file.arrays["counts"] for file in self._files]
+        for one in counts:
+            self._tf_of(one)
+        if len({one.dtype for one in counts}) > 1:
+            counts = [_frozen(one.astype(np.uint32)) for one in counts]
+        names = ("positions", "terms", "first", "posting", "starts", "words")
+        rows = zip(self._files, counts, strict=True)
+        return listed((*(file.arrays[name] for name in names), often) for file, often in rows)
+
+    def prepare(self, statistics: Statistics) -> None:
+        """Weighs all words at once; otherwise they are weighed when they are first met."""
+        with self._lock:
+            weights, words_now = self._weights(statistics), self._words
+        if not np.isnan(weights).any():
+            return
+        blob, ends = words_now["blob"].tobytes(), [0, *words_now["ends"].tolist()]
+        words = (blob[begin:end].decode() for begin, end in pairwise(ends))
+        often = np.fromiter(map(statistics.frequency.get, words, repeat(0)), np.int64, weights.size)
+        distinct, which = np.unique(np.maximum(often, 1), return_inverse=True)
+        weights[:] = np.array([log(1 + statistics.documents / one) for one in distinct.tolist()])[which]
+
     # --- scores --------------------------------------------------------------------------------
 
     def _places(self, positions: I64) -> list[tuple[_File, I64, I64]]:
@@ -196,7 +259,7 @@ class Vectors:
             words, counts = file.arrays["words"], file.arrays["counts"]
             rarity = self._rarity(words, begins, ends, statistics)
             scores = out[done : done + begins.size]
-            tf = self._tf_of(counts)
+            tf = self._tf if self._postings is not None else self._tf_of(counts)
             cosines(begins, ends, words, counts, tf, rarity, weights, asked.length, scores)
             done += begins.size
         weights[numbers[known]] = 0.0
@@ -204,19 +267,38 @@ class Vectors:
 
     def _rarity(self, words: npt.NDArray[Any], begins: I64, ends: I64, statistics: Statistics) -> Floats:
         """How rare words are, filled in where these documents need it."""
-        if self._weighed is None or self._weighed[0] is not statistics:
-            self._weighed = (statistics, np.full(self._ids.count, np.nan))
-        rarity = self._weighed[1]
+        rarity = self._weights(statistics)
         unknown = np.zeros(int((ends - begins).sum()), np.uint32)
         for number in unknown[: unweighed(begins, ends, words, rarity, unknown)].tolist():
             rarity[number] = statistics.weight(self._ids[number], 1)
         return rarity
+
+    def _weights(self, statistics: Statistics) -> Floats:
+        """How rare words are; NaN where nobody has asked yet."""
+        if self._weighed is None or self._weighed[0] is not statistics:
+            self._weighed = (statistics, np.full(self._ids.count, np.nan))
+        return self._weighed[1]
 
     def _tf_of(self, counts: npt.NDArray[Any]) -> Floats:
         most = int(counts.max(initial=1))
         if self._tf.size <= most:
             self._tf = np.array([0.0, *(1 + log(count) for count in range(1, most + 1))])
         return self._tf
+
+
+def _inverted(starts: I64, words: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """The words that occur, ascending, and for each the documents that hold it; all words if most of them do."""
+    first, posting = np.zeros(int(words.max(initial=0)) + 2, np.int64), np.empty(words.size, np.uint32)
+    invert(starts, words, first, posting)
+    terms = np.flatnonzero(first[1:] > first[:-1])
+    if terms.size * DENSE >= first.size:
+        return {"terms": np.empty(0, np.uint32), "first": first, "posting": posting}
+    return {"terms": terms.astype(np.uint32), "first": np.append(first[terms], words.size), "posting": posting}
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.flags.writeable = False
+    return array
 
 
 def _packed(words: Sequence[str]) -> dict[str, npt.NDArray[Any]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeAlias
 
+from tocsin.views.broker.guards import guards_of, unneeded_test
 from tocsin.views.broker.links import Inlet, Outlet
 from tocsin.views.broker.messages import Call, Effect, Increment, Letter, Question, Say, Show, Storage
 from tocsin.views.broker.placement import Part
@@ -42,6 +43,8 @@ class BrokerSettings:
     checkpoint_seconds: Seconds = 5.0
     away_seconds: Seconds = 6.0
     """Nothing is pushed to a reader of whom nothing was heard for this long; it gets one state when it is back."""
+    is_selective: bool = True
+    """Tells upstream which rows will never be needed."""
 
 
 DEFAULTS = BrokerSettings()
@@ -68,6 +71,8 @@ class Broker:
         self._known: dict[int, Mapping[str, Ticks]] = {}
         self._steps: dict[int, Step] = {}
         self._make(now)
+        guardable = set(self.inlets) - set(part.tells) - set(part.views.values()) if settings.is_selective else ()
+        self._guards = guards_of(self._nodes, self._inputs, guardable)
         derived = [at for at in part.tells if at not in self.sources and at not in self.source_inlets]
         self.outlets = {at: Outlet(at, self.epoch, part.tells[at], self._nodes[at].history) for at in derived}
         self._facts: dict[int, dict[Key, Row]] = {
@@ -212,13 +217,15 @@ class Broker:
             if not ahead or patient:
                 return []
             self._asked_at[at] = now
-            return [self._say(sender, inlet.question(wanted=True))]
+            return [self._say(sender, self._question(at, wanted=True))]
         rows, new = taken
         return self._flow({at: rows}, {at: new}, now)
 
     def _answer(self, question: Question, sender: str, now: Seconds) -> list[Effect]:
         at = question.relation
         self.outlets[at].hear(sender, question, now)
+        unneeded = question.unneeded
+        self.outlets[at].quench(sender, None if unneeded is None else unneeded_test(self._nodes, at, unneeded))
         return self._news(at, [sender]) if question.wanted else []
 
     def _news(self, at: int, readers: Iterable[str]) -> list[Effect]:
@@ -234,10 +241,14 @@ class Broker:
         stalled = now - self.settings.patience_seconds
         effects: list[Effect] = []
         for at, inlet in self.inlets.items():
-            effects.append(self._say(self.part.reads[at], inlet.question(inlet.is_stalled(stalled))))
+            effects.append(self._say(self.part.reads[at], self._question(at, inlet.is_stalled(stalled))))
         for at, source in self.source_inlets.items():
             effects.append(self._say(self.part.reads[at], source.question(now)))
         return effects
+
+    def _question(self, at: int, wanted: bool) -> Question:
+        guard = self._guards.get(at)
+        return self.inlets[at].question(wanted, None if guard is None else guard.unneeded())
 
     def _say(self, to: str, body: Any) -> Say:
         return Say(to, Letter(self.name, body))
@@ -255,6 +266,8 @@ class Broker:
             advance[at] = self._new_ticks(at, advance)
             rows = self._steps[at].step([made.get(one, []) for one in inputs], advance[at])
             made[at] = self._with_facts(at, rows)
+        for guard in self._guards.values():
+            guard.see(made.get(guard.decides, ()))
         effects: list[Effect] = []
         for at, rows in made.items():
             if at in self.outlets:
@@ -303,6 +316,7 @@ class Broker:
             "outlets": {at: outlet.save() for at, outlet in self.outlets.items()},
             "facts": {at: dict(facts) for at, facts in self._facts.items()},
             "views": {view: shown.save() for view, shown in self.views.items()},
+            "gone": {at: set(guard.gone) for at, guard in self._guards.items()},
         })  # fmt: skip
         for inlet in self.inlets.values():
             inlet.durable = inlet.version
@@ -337,6 +351,8 @@ class Broker:
         self._facts.update({at: dict(facts) for at, facts in kept["facts"].items()})
         for view, saved in kept["views"].items():
             self.views[view].load(saved)
+        for at, gone in kept["gone"].items():
+            self._guards[at].gone = set(gone)
         return True
 
 

@@ -11,11 +11,11 @@ tick could bring it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin.views.broker.messages import Increment, Known, Question
+from tocsin.views.broker.messages import Increment, Known, Question, Unneeded
 from tocsin.views.knowledge import Seconds
 from tocsin.views.plan import Node
 from tocsin.views.relation import Key, Row
@@ -31,6 +31,8 @@ class Reader:
     sent: int = 0
     durable: int = 0
     heard_at: Seconds | None = None
+    unneeded: Callable[[Row], bool] | None = None
+    """Rows that it will never need."""
 
 
 class Outlet:
@@ -42,6 +44,8 @@ class Outlet:
         self._rows: dict[Key, tuple[int, Row]] = {}  # in the order of their versions
         self._readers = {name: Reader() for name in readers}
         self._is_history = is_history
+        self.spared = 0
+        """Rows that were not sent because nobody needs them."""
 
     def take(self, rows: Iterable[Row]) -> None:
         """A new version, in which these rows changed."""
@@ -59,10 +63,17 @@ class Outlet:
         for version, row in reversed(self._rows.values()):
             if version <= state.sent:
                 break
-            rows.append(row)
+            if state.unneeded is None or not state.unneeded(row):
+                rows.append(row)
+            else:
+                self.spared += 1
         since, state.sent = state.sent, self.version
         told: Known = tuple((source, tuple(ticks.ranges())) for source, ticks in known.items())
         return Increment(self.relation, self.epoch, since, self.version, tuple(reversed(rows)), told, is_quiet)
+
+    def quench(self, reader: str, unneeded: Callable[[Row], bool] | None) -> None:
+        """A reader says what it will never need."""
+        self._readers[reader].unneeded = unneeded
 
     def hear(self, reader: str, question: Question, now: Seconds) -> None:
         """Takes note of what a reader has, and forgets what nobody will ask for again."""
@@ -192,9 +203,9 @@ class Inlet:
         """Whether something between what is here and the message is missing."""
         return message.epoch > self.epoch or message.since > self.version
 
-    def question(self, wanted: bool) -> Question:
+    def question(self, wanted: bool, unneeded: Unneeded | None = None) -> Question:
         """What to tell upstream."""
-        return Question(self.relation, self.epoch, self.version, self.durable, wanted)
+        return Question(self.relation, self.epoch, self.version, self.durable, wanted, unneeded)
 
     def is_stalled(self, before: Seconds) -> bool:
         """Whether nothing of use came after a time."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from tocsin.views.knowledge import Curiosity, Knowledge, Seconds
-from tocsin.views.relation import Row
+from tocsin.views.relation import Key, Row
 from tocsin.views.ticks import Range
 
 Known: TypeAlias = tuple[tuple[str, tuple[Range, ...]], ...]
@@ -32,6 +32,15 @@ class Increment:
 
 
 @dataclass(frozen=True, slots=True)
+class Unneeded:
+    """Negative curiosity about values (§3.2): rows that a join would match with these will never be needed."""
+
+    join: int
+    """The node that reads the relation."""
+    values: frozenset[Key]
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """Upstream: which version is here, and which is safe here. `wanted`: send what came after it."""
 
@@ -40,6 +49,7 @@ class Question:
     version: int
     durable: int
     wanted: bool
+    unneeded: Unneeded | None = None
 
 
 Body: TypeAlias = Knowledge | Curiosity | Increment | Question

@@ -4,10 +4,12 @@
     expressions   SQL expressions to typed ones
     select        SELECT, UNION, EXCEPT to nodes of the plan
     views         names to nodes, in any order of definition; circles refused
+    conditions    what somebody waits for in the rows of a view
 
 The relational subscriptions paper had a JavaCC compiler do this (§3).
 """
 
+from tocsin.views.compile.conditions import compile_condition
 from tocsin.views.compile.views import Compiled, compile_views
 
-__all__ = ["Compiled", "compile_views"]
+__all__ = ["Compiled", "compile_condition", "compile_views"]

@@ -53,6 +53,20 @@ def statements(text: str, refuse: Refuse) -> Iterator[Relation | ViewText]:
             refuse(error)
 
 
+def split(text: str) -> list[tuple[int, str]]:
+    """The statements of a text, each with the line (from 1) that it begins on; ViewError if it is no SQL at all."""
+    try:
+        tokens = Tokenizer().tokenize(text)
+    except SqlglotError as error:
+        raise ViewError(f"the text cannot be read as SQL: {_short(error)}") from error
+    return [(part[0].line, text[part[0].start : part[-1].end + 1]) for part in _split(tokens)]
+
+
+def reads(view: ViewText) -> set[str]:
+    """The names of what a view reads, in small letters; those that it defines itself by WITH among them."""
+    return {table.name.lower() for table in view.query.find_all(exp.Table)}
+
+
 def _split(tokens: list[Token]) -> Iterator[list[Token]]:
     held: list[Token] = []
     for token in tokens:

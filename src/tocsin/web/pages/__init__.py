@@ -4,7 +4,7 @@
     view        one call: session, role, seal of the form; then a handler
     session     who is signed in, and what forms carry
     render      templates to HTML, and the policy of what a page may load
-    sign, overview, alerts, listed, editor, harvested, trouble, own
+    sign, overview, alerts, listed, editor, harvested, channels, trouble, own
                 what the pages show and do, by what they are about
     shown       a match as a person reads it
     highlight   where in a text the words are that were found

@@ -13,19 +13,22 @@ from starlette.responses import Response
 
 from tocsin.errors import PipelineError
 from tocsin.site import life
+from tocsin.site.channels import saved
 from tocsin.site.contract import Contract, contract_of
 from tocsin.site.lookback import look_back
-from tocsin.site.problems import Problem
+from tocsin.site.problems import Invalid, Problem
+from tocsin.site.schedule import DAILY, HOURLY, Mode, mode_of
 from tocsin.site.site import Site
 from tocsin.store import documents, subscriptions
+from tocsin.store.channels import Saved
 from tocsin.store.subscriptions import Asked, Kept
 from tocsin.web.answers import json_answer
 from tocsin.web.pages.charts import Chart, bars_of_days
 from tocsin.web.pages.shown import Shown, shown
 from tocsin.web.pages.view import View
-from tocsin.web.preview import Previewing
+from tocsin.web.preview import past_of
 
-FIELDS = ("id", "key", "query", "xpath", "name", "tags", "mode", "webhook")
+FIELDS = ("id", "key", "query", "xpath", "name", "tags", "mode", "at", "zone", "where", "webhook")
 EXAMPLES = (
     ('"information filtering" AND (peer OR network*)', "a phrase, a choice, and a word's beginning"),
     ("title:(churn NEAR/3 peers)", "two words close together, in the title"),
@@ -34,6 +37,8 @@ EXAMPLES = (
     ('abstract ~ "outbreak detection in wastewater" >= 0.3', "reads like this text"),
 )
 MODES = {"immediate": "At once", "hourly": "Every hour, together", "daily": "Every day, together"}
+INBOX, WEBHOOK, KEEP, SAVED = "inbox", "webhook", "keep", "channel-"
+MORNING = "08:00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +69,15 @@ def blank(view: View) -> Response:
     id = view.asked("id")
     if id:
         return _form(view, _filled(life.get(view.site, view.owner, id)))
-    start = {"query": view.asked("query"), "key": secrets.token_urlsafe(18)}
+    start = {"query": view.asked("query"), "key": secrets.token_urlsafe(18), "where": INBOX, "at": MORNING}
     return _form(view, {**dict.fromkeys(FIELDS, ""), **start})
 
 
 def _filled(kept: Kept) -> dict[str, str]:
-    mode, about = kept.about.get("mode"), kept.about
+    about = kept.about
+    mode = mode_of(about.get("mode"))
+    channel = about.get("channel", {})
+    is_hook = channel.get("kind") == WEBHOOK
     return {
         "id": kept.id,
         "key": "",
@@ -77,14 +85,26 @@ def _filled(kept: Kept) -> dict[str, str]:
         "xpath": kept.asked.xpath or "",
         "name": about.get("name") or "",
         "tags": ", ".join(about.get("tags", ())),
-        "mode": "immediate" if mode is None else "keep",
-        "webhook": about.get("channel", {}).get("url", ""),
+        "mode": KEEP if mode.every == HOURLY and mode.at != Mode().at else mode.every,
+        "at": mode.at if mode.every == DAILY else MORNING,
+        "zone": mode.zone if mode.is_digest else "",
+        "where": WEBHOOK if is_hook else KEEP if channel else INBOX,
+        "webhook": channel.get("url", "") if is_hook else "",
     }
 
 
 def _form(view: View, values: dict[str, str], status: int = 200, **more: Any) -> Response:
-    shown = {"mistake": None, "trial": None, "values": values, "examples": EXAMPLES, "modes": MODES}
+    shown: dict[str, Any] = {"mistake": None, "trial": None, "values": values, "examples": EXAMPLES, "modes": MODES}
+    shown["places"] = {f"{SAVED}{one.number}": _place(one) for one in saved.listed(view.site, view.owner)}
+    shown["is_unzoned"] = not values["zone"]
     return view.page("editor.html", status, **(shown | more))
+
+
+def _place(one: Saved) -> str:
+    """A channel as it is chosen: its name, where it leads if that says more, and whether it must confirm."""
+    shown = saved.target_in(one).shown
+    name = one.name if shown in one.name else f"{one.name} ({shown})"
+    return name if one.confirmed is not None else f"{name}, once it is confirmed"
 
 
 def act(view: View) -> Response:
@@ -155,12 +175,13 @@ def _trial(view: View, values: dict[str, str]) -> Trial:
 
 
 def _past(site: Site, asked: Asked, query: Any, path: Any) -> tuple[Any, bool, int | None]:
-    """By the pipeline, which sees everything; while it is away, and where there is none, by this process."""
-    if isinstance(site.pipeline, Previewing):
-        try:
-            return site.pipeline.preview(asked, (None, None)), False, None
-        except PipelineError:
-            pass  # it starts: the newest documents are better than an empty page, which says so if they are not all
+    """By the index or the pipeline, which see everything; while they are away, by this process."""
+    try:
+        found = past_of(site, asked, query)
+        if found is not None:
+            return found, False, None
+    except PipelineError:
+        pass  # it starts: the newest documents are better than an empty page, which says so if they are not all
     found = look_back(site.store, site.analysis, query, path)
     return found, found.is_partial, found.looked_at
 
@@ -171,18 +192,38 @@ def _save(view: View, values: dict[str, str]) -> Response:
         "xpath": values["xpath"].strip() or None,
         "name": values["name"].strip() or None,
         "tags": [tag.strip() for tag in values["tags"].split(",") if tag.strip()],
-        "channel": values["webhook"].strip() or "inbox",
     }
-    if values["mode"] != "keep":
-        body["mode"] = values["mode"] or "immediate"
+    if values["where"] != KEEP:
+        body["channel"] = _channel(view, values)
+    if values["mode"] != KEEP:
+        body["mode"] = _mode(values)
     was: str | None = None
     if values["id"]:
         was = life.get(view.site, view.owner, values["id"]).about.get("channel", {}).get("url")
         made = life.edit(view.site, view.owner, values["id"], body)
     else:
         made = life.create(view.site, view.owner, body, key=f"page {values['key'][:100]}" if values["key"] else None)
-    secret = made.secret if body["channel"] != was else None  # that of an old webhook was told before
+    told = body.get("channel")
+    secret = made.secret if isinstance(told, str) and told != was else None  # that of an old webhook was told before
     return view.page("saved.html", kept=made.kept, contract=made.contract, secret=secret, is_new=not values["id"])
+
+
+def _channel(view: View, values: dict[str, str]) -> Any:
+    """Where it is told: a channel that the account keeps, a webhook, or here only."""
+    where, webhook = values["where"], values["webhook"].strip()
+    if where.startswith(SAVED):
+        text = where.removeprefix(SAVED)
+        return saved.wanted(saved.get(view.site, view.owner, int(text) if text.isdecimal() and len(text) < 19 else 0))
+    if where == WEBHOOK and not webhook:
+        raise Invalid("the webhook's address is missing", field="webhook")
+    return webhook or INBOX
+
+
+def _mode(values: dict[str, str]) -> Any:
+    mode, at = values["mode"] or "immediate", values["at"].strip()
+    if mode != DAILY or not at:
+        return mode
+    return {"every": "day", "at": at[:5], "zone": values["zone"].strip() or "UTC"}
 
 
 def mistake_of(problem: Problem, values: dict[str, str]) -> Mistake:

@@ -28,7 +28,8 @@ class Line:
     @property
     def name(self) -> str:
         """What it is called."""
-        return str(self.kept.about.get("name") or self.kept.asked.query or self.kept.asked.xpath or self.kept.id)
+        asked = self.kept.asked
+        return str(self.kept.about.get("name") or asked.query or asked.xpath or asked.view or self.kept.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ HEADERS = {
 STATIC = {"tocsin.css": "text/css", "tocsin.js": "text/javascript", "icon.svg": "image/svg+xml"}
 STATIC_SECONDS = 31_536_000  # a file's address changes with its content
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
+NOBODY: Mapping[str, Any] = {"account": None, "may_administer": False, "seal": "", "path": "", "note": ""}
+"""What every template may use, for somebody who is not signed in."""
 
 
 @lru_cache(maxsize=len(STATIC))

@@ -11,7 +11,9 @@ from tocsin.model import Document
 from tocsin.site.site import Site
 from tocsin.store import documents
 from tocsin.store.glance import Told
+from tocsin.store.relations import NO_DOCUMENT
 from tocsin.text import Analysis, values_of
+from tocsin.views.spoken import sentence
 from tocsin.web.pages.highlight import Part, marked, shortened
 
 TITLES = ("title", "name", "subject", "headline")
@@ -58,18 +60,34 @@ class Shown:
     is_there: bool
     """Is its content still stored?"""
     told: Told | None = None
+    is_row: bool = False
+    """Is it a row of a view, and no document?"""
 
 
 def shown_all(site: Site, told: Sequence[Told]) -> list[Shown]:
     """Notifications with their documents, which are read together."""
-    stored = documents.at_positions(site.store, [one.position for one in told])
+    stored = documents.at_positions(site.store, [one.position for one in told if one.position != NO_DOCUMENT])
     found = []
     for one in told:
+        if one.position == NO_DOCUMENT:
+            found.append(_row(one))
+            continue
         at = stored.get(one.position)
         document = None if at is None else at.document()
         about = (one.document, one.version, one.score, one.made)
         found.append(shown(site.analysis, document, one.evidence, about, one))
     return found
+
+
+def _row(one: Told) -> Shown:
+    """A row of a view in a new state."""
+    title, text = sentence(one.evidence)
+    snippets = (Snippet("", (Part(text, False),)),) if text else ()
+    link, fields = None, (("view", title), ("row", text))
+    return Shown(
+        one.document, one.version, (Part(title, False),), "", link, None, snippets, "", (), fields, one.score, one.made,
+        False, one, is_row=True,
+    )  # fmt: skip
 
 
 def shown(

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tocsin.site.accounts import Right
-from tocsin.web.pages import alerts, editor, harvested, listed, overview, own, sign, trouble
+from tocsin.web.pages import alerts, channels, editor, harvested, listed, overview, own, sign, trouble, views
 from tocsin.web.pages.render import STATIC, STATIC_SECONDS, static
 from tocsin.web.pages.view import SIGN_IN, Page, View, answer
 
@@ -25,11 +25,24 @@ PAGES: tuple[Page, ...] = (
     Page("GET", "/alerts", alerts.alerts),
     Page("GET", "/subscriptions", listed.listed),
     Page("POST", "/subscriptions", listed.change),
+    Page("GET", "/views", views.listed),
+    Page("POST", "/views", views.create),
+    Page("GET", "/views/pulse", views.pulse),
+    Page("GET", "/view", views.one),
+    Page("POST", "/view", views.change),
     Page("GET", "/editor", editor.blank),
     Page("POST", "/editor", editor.act),
     Page("POST", "/editor/check", editor.check),
     Page("POST", "/editor/preview", editor.preview),
-    Page("GET", "/sources", harvested.listed, Right.ADMINISTER),
+    Page("GET", "/sources", harvested.listed),
+    Page("POST", "/sources", harvested.change, Right.PUBLISH),
+    Page("POST", "/sources/add", harvested.add, Right.PUBLISH),
+    Page("POST", "/sources/import", harvested.bring, Right.PUBLISH),
+    Page("GET", "/sources/opml", harvested.export, Right.PUBLISH),
+    Page("GET", "/channels", channels.listed),
+    Page("POST", "/channels", channels.change),
+    Page("POST", "/channels/add", channels.add),
+    Page("POST", "/channels/feeds", channels.make_feed),
     Page("GET", "/dead-letters", trouble.trouble),
     Page("POST", "/dead-letters", trouble.change),
     Page("GET", "/settings", own.settings),

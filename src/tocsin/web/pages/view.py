@@ -6,7 +6,7 @@ the role, the form's seal. A handler is a plain function from a View to a Respon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -21,7 +21,7 @@ from tocsin.site.accounts import Account, Right
 from tocsin.site.site import Site
 from tocsin.web.answers import Refusal, refusal_of
 from tocsin.web.bodies import chunks, whole
-from tocsin.web.pages.render import html
+from tocsin.web.pages.render import NOBODY, html
 from tocsin.web.pages.session import BEFORE, COOKIE, Session, Sessions, drop_cookie
 from tocsin.web.pages.tally import Tally
 
@@ -141,7 +141,7 @@ async def _view(page: Page, request: Request) -> View | Response:
     if page.method == "POST":
         await _take_form(view)
     if page.right is not None and account is not None and not account.may(page.right):
-        raise Refusal(403, "forbidden", "this page is for administrators")
+        raise Refusal(403, "forbidden", f"this page is for those who may {page.right}")
     return view
 
 
@@ -186,11 +186,7 @@ def _clean(text: str) -> str:
 
 def failed(view: View | None, refusal: Refusal) -> Response:
     """A page that says what went wrong."""
-    common: Mapping[str, Any] = (
-        view.common()
-        if view is not None
-        else {"account": None, "may_administer": False, "seal": "", "path": "", "note": ""}
-    )
+    common = view.common() if view is not None else NOBODY
     found = html("problem.html", refusal.status, {**common, "status": refusal.status, "message": refusal.message})
     found.headers.update(refusal.headers)
     return found

@@ -88,6 +88,40 @@
         trial.classList.remove("waiting");
       }
     };
+    // A text and how alike it must be (`~ "…" >= 0.3`): the threshold can be drawn to where it finds what is meant.
+    const alike = document.getElementById("alike");
+    const threshold = document.getElementById("threshold");
+    const shape = /(~\s*"[^"]*"\s*>=\s*)([01](?:\.\d+)?)/;
+    const weigh = () => {
+      const found = shape.exec(query.value);
+      alike.hidden = !found;
+      if (!found) return;
+      threshold.value = found[2];
+      document.getElementById("threshold-shown").textContent = found[2];
+    };
+    let later = 0;
+    threshold.addEventListener("input", () => {
+      query.value = query.value.replace(shape, (_, start) => start + Number(threshold.value).toFixed(2));
+      weigh();
+      soon();
+      clearTimeout(later);
+      later = setTimeout(preview, 400);
+    });
+    query.addEventListener("input", weigh);
+    weigh();
+
+    // What belongs to a choice is shown with it.
+    const belonging = () => {
+      for (const part of editor.querySelectorAll("[data-with]")) {
+        const [name, value] = part.dataset.with.split("=");
+        part.hidden = editor.elements[name].value !== value;
+      }
+    };
+    editor.addEventListener("change", belonging);
+    belonging();
+    const zone = editor.querySelector("[data-zone]");
+    if (zone) zone.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "";
+
     document.getElementById("preview-button").addEventListener("click", (event) => {
       event.preventDefault();
       preview();
@@ -103,6 +137,7 @@
       if (!example) return;
       event.preventDefault();
       query.value = example.dataset.example;
+      weigh();
       query.focus();
       check();
     });
@@ -112,12 +147,12 @@
 
   const live = document.querySelector("[data-live]");
   if (live) {
-    const seconds = 3;
+    const seconds = Number(live.dataset.seconds || 3);
     const isBusy = () => live.querySelector("details[open]") || live.contains(document.activeElement);
     const look = async () => {
       if (document.hidden || isBusy()) return;
       try {
-        const answer = await fetch("/pulse", { credentials: "same-origin", redirect: "error" });
+        const answer = await fetch(live.dataset.pulse || "/pulse", { credentials: "same-origin", redirect: "error" });
         if (!answer.ok) return;
         const pulse = await answer.json();
         if (String(pulse.last) === live.dataset.last) return;
@@ -136,6 +171,16 @@
       }
     };
     setInterval(look, seconds * 1000);
+  }
+
+  // --- a file is put into the field that it belongs to ---
+
+  for (const chooser of document.querySelectorAll("input[type=file][data-into]")) {
+    chooser.addEventListener("change", async () => {
+      const file = chooser.files[0];
+      if (file) document.getElementById(chooser.dataset.into).value = await file.text();
+      chooser.value = "";
+    });
   }
 
   // --- one open menu at a time; Escape closes it ---
