@@ -138,6 +138,78 @@ def test_the_mask_kernel_finds_the_elements_of_every_condition(seed):
             assert bool(found) == bool(flags[node])
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 8), st.integers(-1, 4)), max_size=12),
+    st.lists(st.tuples(st.integers(-1, 4), st.sampled_from([-1.0, 0.0, 1.0, 2.5, 4.0, np.inf, np.nan])), max_size=4),
+)
+def test_the_members_of_a_family_that_values_meet(members, values):
+    ordered = sorted(
+        (how, float(literal if how > mask_kernels.DIFFERENT else abs(literal))) for how, literal in members
+    )
+    member = np.array([(how, slot) for slot, (how, _) in enumerate(ordered)], np.int32).reshape(-1, 2)
+    literals = np.array([literal for _, literal in ordered], np.float64)
+    strings, numbers = np.array([one for one, _ in values], np.int32), np.array([one for _, one in values], np.float64)
+    flags = np.zeros(len(ordered), np.uint8)
+    mask_kernels.mark_members(member, literals, 0, len(ordered), strings, numbers, flags)
+    wanted = reference.mark_members(((*one, slot) for slot, one in enumerate(ordered)), values)
+    assert set(np.flatnonzero(flags).tolist()) == wanted
+
+
+SHAPES = ["/r/a[{}]/b", "//a[{}]", "/r//*[{}]/b", "//a[b][{}]", "/r/a[{}]//b[2]", "/r/a[{} or {}]/b"]
+VALUES = ["@x {} {}", "b {} {}", ". {} {}", "@y {} {}", "* {} {}", "@* {} {}"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_families_of_queries_come_go_and_are_kept_as_the_oracle_says(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    pick = lambda options: options[rng.integers(len(options))]  # noqa: E731
+    literals = ["1", "2", "-3", "0.5", "'1'", "'2'", "'x'", "'y z'", "''"]
+
+    def query() -> str:
+        text: str = pick(SHAPES)
+        while "{}" in text:
+            test = pick(VALUES).format(pick(["=", "!=", "<", "<=", ">", ">="]), pick(literals))
+            text = text.replace("{}", test, 1)
+        return text
+
+    def element(depth: int) -> str:
+        name, content = pick("ab"), pick(["", "1", "2", "x", "0.5", " 2 ", "y z"])
+        inside = "".join(element(depth - 1) for _ in range(rng.integers(0, 3))) if depth else ""
+        held = "".join(f" {one}='{pick(['1', '2', 'x', '-3', ''])}'" for one in "xy" if rng.random() < 0.4)
+        return f"<{name}{held}>{content}{inside}</{name}>"
+
+    index, inline, asked = PathIndex(), PathIndex(selection=Selection.INLINE), {}
+    matches, sizes = 0, set[int]()
+    for step in range(12):
+        for number in range(120 * step, 120 * step + 120):
+            asked[number] = parse_xpath(query())
+            index.add(number, asked[number])
+            inline.add(number, asked[number])
+        for number in rng.choice(list(asked), 60 if step < 11 else len(asked) - 5, replace=False).tolist():
+            index.remove(number)
+            inline.remove(number)
+            del asked[number]
+        if step % 4 == 3:
+            arrays, about = index.to_arrays()
+            write_arrays(tmp_path / "index", arrays, about)
+            kept = open_arrays(tmp_path / "index")
+            index = PathIndex.from_arrays(kept.arrays, kept.about)
+        for _ in range(4):
+            document = read_markup(f"<r>{''.join(element(3) for _ in range(4))}</r>")
+            wanted = sorted(number for number, path in asked.items() if holds_xpath(path, document))
+            assert index.match(document).tolist() == wanted
+            assert inline.match(document).tolist() == wanted
+            matches += len(wanted)
+        assert len(index) == len(asked)
+        sizes |= {int(index._families.head[family, 1]) for family, _, _, _ in index._families.members()}
+    assert min(sizes) <= mask_kernels.FEW < max(sizes)  # both ways to look at a family are taken
+    assert matches > 1_000
+    for number in list(asked):
+        index.remove(number)
+    index.merge()
+    assert (len(index), len(index._families), len(index.guards), len(index.guards.strings)) == (0, 0, 0, 0)
+
+
 # --- the index against the oracle ------------------------------------------------------------------------------------
 
 

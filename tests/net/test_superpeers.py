@@ -140,7 +140,7 @@ def test_routes_heal_and_what_is_sealed_stays_as_it_is_and_unread(tmp_path):
             await until(lambda: s0.routes.refused["unsealed"] == 2)
             # Said again, as it was: nobody hears it twice.
             for old in bodies:
-                net.do(1, lambda one, now, old=old: [Send(s0.me.address, old)])  # type: ignore[misc]
+                net.do(1, lambda one, now, old=old: [Send(s0.me.address, old)])  # type: ignore[misc, arg-type]
             # An envelope that is repeated or changed on the wire does not even reach the super-peer.
             envelope = made[1]._sealer.seal(s1.me.address, s0.me.address, encode(AreYouAlive(s1.me, 0, True)))
             await _throw(made[0], envelope, envelope, envelope[:-1] + bytes([envelope[-1] ^ 1]))

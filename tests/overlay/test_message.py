@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from dataclasses import dataclass, fields, is_dataclass
+from random import Random
 from typing import Any
 
 import msgpack
@@ -22,6 +23,7 @@ from tocsin.overlay.message import (
     encode,
     message,
     message_types,
+    peer,
     size_of,
 )
 from tocsin.overlay.multicast import Cast, Receipt
@@ -178,3 +180,20 @@ def test_the_wire_is_what_it_was():
     recorded = "9b011e9201a161029203cfffffffffffffffff92a0a16292cd03840700000401"
     assert encode(CAST).hex() == recorded
     assert decode(bytes.fromhex(recorded)) == CAST
+
+
+def test_long_lists_are_packed_as_short_ones_are():
+    """A list that goes from node to node loses its first keys; its bytes are those of a list that never had them."""
+    chance, me = Random(1), peer("n1")
+    for turn in range(30):
+        keys = tuple(chance.getrandbits(chance.choice([5, 14, 30, 64])) for _ in range(chance.randint(60, 300)))
+        hints = tuple(chance.choice(["", "n17", "n" * 40]) for _ in keys) if turn % 2 else ()
+        while keys:
+            cast = Cast(me, turn, keys, hints, Note(turn), 1, 0, 0, 1)
+            plain = msgpack.packb(
+                [VERSION, 30, [me.key, me.address], turn, list(keys), list(hints), [900, turn], 1, 0, 0, 1]
+            )  # fmt: skip
+            assert encode(cast) == plain
+            assert decode(plain) == cast
+            cut = chance.choice([0, 1, 1, 2, 40])
+            keys, hints = keys[cut:] if cut else (), hints[cut:]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_what_one_site_publishes_the_subscribers_of_the_other_are_told_once(tmp_
         assert documents.count(there.store) == 16  # what came from here stayed here: nobody asked for it there
 
 
-def _values(value: object) -> tuple[object, ...]:
+def _values(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list) else (value,)
 
 

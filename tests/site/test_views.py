@@ -19,8 +19,9 @@ from tocsin.site import accounts, audit, intake, life, reading
 from tocsin.site.accounts import Account
 from tocsin.site.local import LocalPipeline
 from tocsin.site.problems import Conflict, Forbidden, Invalid, NotFound, TooLarge
+from tocsin.site.settings import ViewSettings
 from tocsin.site.site import Site
-from tocsin.site.views import Views, ViewSettings
+from tocsin.site.views import Views
 from tocsin.store import Store, relations
 from tocsin.store.backup import back_up, restore
 from tocsin.store.views import events
@@ -114,11 +115,11 @@ def test_a_bad_event_is_named_and_the_rest_goes_on(site, ann):
         quote(1, "IBM", 80), quote(5, "IBM", 81), quote(3, "IBM", 82), b'{"relation": "quotes", "tick": 6, "issue": 7}',
         b'{"relation": "nope", "tick": 1}', b"{", quote(5, "IBM", 81), b'{"relation": "quotes", "silent": [6, 9]}',
         quote(8, "IBM", 1), b'{"relation": "quotes", "closed": true}', quote(99, "IBM", 1),
-        b'{"relation": "matches", "tick": 1}',
+        b'{"relation": "matches", "tick": 1}', b'{"relation": "quotes", "tick": 70, "issue": "\\ud800"}', b"\xff",
     ]  # fmt: skip
     found = site.views.publish(lines)
     reasons = {place: problem.message for place, problem in enumerate(found) if problem is not None}
-    assert sorted(reasons) == [2, 3, 4, 5, 8, 10, 11]
+    assert sorted(reasons) == [2, 3, 4, 5, 8, 10, 11, 12, 13]
     words = {2: "goes back", 3: "column issue", 4: "no relation 'nope'", 8: "silent", 10: "closed", 11: "'matches'"}
     for place, said in words.items():
         assert said in reasons[place]
@@ -383,3 +384,18 @@ def test_a_step_that_the_store_refuses_changes_nothing_in_memory(tmp_path: Path)
     with site.store.read() as transaction:
         assert transaction.execute(select(events.c.tick)).scalars().all() == [1, 2]
     site.store.close()
+
+
+def test_rows_that_fall_out_of_the_best_and_odd_text_are_told(site, ann, bob):
+    site.views.create(ann, QUOTES + HIGH + TOP + 'CREATE VIEW "odd name" AS SELECT issue FROM quotes;')
+    life.create(site, bob, {"view": "top", "id": "t"})
+    life.create(site, bob, {"view": {"name": "top", "when": "high > 5"}, "id": "w"})
+    quiet(site.views.publish([quote(1, "a", 9), quote(2, "\0\u2028'\"", 8)]))
+    quiet(site.views.publish([quote(3, "c", 10), quote(4, "d", 11)]))
+    for subscription in ("t", "w"):
+        last = {one["key"]["issue"]: one["row"] for one in told(site, bob) if one["subscription"] == subscription}
+        assert {issue for issue, row in last.items() if row is not None} == {"c", "d"}
+        assert {issue for issue, row in last.items() if row is None} == {"a", "\0\u2028'\""}
+    assert [row["row"]["issue"] for row in shown(site.views, ann, "top")] == ["d", "c"]
+    assert len(shown(site.views, ann, "odd name")) == 4
+    assert len(site.views.create(ann, "CREATE VIEW nul AS SELECT issue FROM quotes WHERE issue = '\0'").rejected) == 1

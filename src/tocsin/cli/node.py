@@ -66,6 +66,13 @@ def _superpeer(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         description="Gives a super-peer a neighbour. The neighbour needs the same link the other way round.",
     )  # fmt: skip
     link.add_argument("superpeer", metavar="SUPERPEER", help="NAME@HOST:PORT of the neighbour")
+    retire = actions.add_parser(
+        "retire", help="say that a super-peer is gone for good",
+        description="Tells all super-peers, through a running one, that another will never come back: nothing waits "
+        "for it any more, and what only it had stored is lost.",
+    )  # fmt: skip
+    retire.add_argument("superpeer", metavar="SUPERPEER", help="NAME@HOST:PORT of who is gone")
+    retire.add_argument("--data", metavar="DIR", type=Path, default=Path(FOLDER), help="the running one's folder")
     link.add_argument("--data", metavar="DIR", type=Path, default=Path(FOLDER), help=f"its folder (default {FOLDER})")
 
 
@@ -100,11 +107,12 @@ def run(given: argparse.Namespace) -> int:
         return _show(given)
     if given.action == "superpeer":
         return _run_superpeer(given)
-    if given.action == "link":
-        answer = control.ask(given.data, {"do": "link", "with": given.superpeer})
+    if given.action in {"link", "retire"}:
+        answer = control.ask(given.data, {"do": given.action, "with": given.superpeer, "superpeer": given.superpeer})
         if "error" in answer:
             raise SettingError(answer["error"])
-        say(f"links: {', '.join(answer['links'])}")
+        said = f"links: {', '.join(answer['links'])}" if given.action == "link" else f"{answer['retired']} is retired"
+        say(said)
         return 0
     contacts: tuple[str, ...] = ()
     if given.action == "join":

@@ -1,4 +1,4 @@
-"""`tocsin view`: views in SQL over events in files."""
+"""`tocsin view`: views in SQL over events in files, or on a running site (`cli.view_site`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from tocsin.cli import view_site
 from tocsin.cli.console import line, progress, say
 from tocsin.errors import EventError, InputError
 from tocsin.files import Rejection, find_inputs
@@ -50,6 +51,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--batch", metavar="N", type=_positive, default=1, help="take N lines as one step, and print what they change"
     )
     action.add_argument("--plan", action="store_true", help="print the plan to standard error first")
+    view_site.arguments(actions)
 
 
 def _positive(text: str) -> int:
@@ -64,6 +66,8 @@ def _positive(text: str) -> int:
 
 def run(given: argparse.Namespace) -> int:
     """Exit status 1 if a view or an event was refused; the others run."""
+    if given.action != "run":
+        return view_site.run(given)
     compiled = compile_views(_read(given.views))
     for refusal in compiled.refused:
         say(f"rejected: {given.views}: {refusal}")

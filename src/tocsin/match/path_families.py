@@ -1,9 +1,9 @@
 """Queries that differ only in the value they compare with: one clause for all of them.
 
-`/article[@key = 'a']/title`, `/article[@key = 'b']/title` and `/article[@key < 5]/title` ask the same of the structure of
-a document. They are a *family*: their linear paths are registered once, their shared condition is evaluated once, and
-their literals lie sorted by comparison. The values that a document has at the right elements are looked up among the
-literals, so a family costs what it finds and not what it holds; a query on a rare value sleeps until that value occurs.
+`/article[@key = 'a']/title`, `/article[@key = 'b']/title` and `/article[@key < 5]/title` ask the same of the structure
+of a document. They are a *family*: their linear paths are registered once, their shared condition is evaluated once,
+and their literals lie sorted by comparison. The values that a document has at the right elements are looked up among
+the literals, so a family costs what it finds and not what it holds; a query on a rare value sleeps until that occurs.
 
 Families lie in one pool, each with some room to grow.
 """
@@ -67,7 +67,7 @@ class Families:
 
     def insert(self, family: int, how: int, literal: float, slot: int) -> None:
         """A new member."""
-        first, size = self.head[family, :SIZE + 1].tolist()
+        first, size = self.head[family, : SIZE + 1].tolist()
         if size == self._room[family]:
             first = self._move(family, max(1, 2 * size))
         at = self._place(first, first + size, how, literal)
@@ -79,7 +79,7 @@ class Families:
 
     def remove(self, family: int, how: int, literal: float, slot: int) -> int:
         """Takes a member out; returns how many are left."""
-        first, size = self.head[family, :SIZE + 1].tolist()
+        first, size = self.head[family, : SIZE + 1].tolist()
         at = self._place(first, first + size, how, literal)
         while self.member[at, 1] != slot:
             at += 1
@@ -97,7 +97,7 @@ class Families:
 
     def _move(self, family: int, room: int) -> int:
         """To the end of the pool, with more room."""
-        first, size = self.head[family, :SIZE + 1].tolist()
+        first, size = self.head[family, : SIZE + 1].tolist()
         if self._end + room > len(self.literal):
             self._pack()
             first = int(self.head[family, FIRST])
@@ -127,7 +127,7 @@ class Families:
         """(family, comparison, literal, slot) of all."""
         for family, clause in enumerate(self.clause):
             if clause >= 0:
-                first, size = self.head[family, :SIZE + 1].tolist()
+                first, size = self.head[family, : SIZE + 1].tolist()
                 rows = self.member[first : first + size].tolist()
                 for (how, slot), literal in zip(rows, self.literal[first : first + size].tolist(), strict=True):
                     yield family, how, literal, slot

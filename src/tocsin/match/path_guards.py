@@ -169,22 +169,28 @@ class Guards:
             if node >= 0:
                 self._uses[node] += 1
 
-    def family_of(self, clause: Clause) -> Shared | None:
-        """What a clause shares with others that compare the same with something else; None if it is not of this kind.
+    def compared(self, clause: Clause) -> tuple[Compare, int] | None:
+        """The predicate that makes a clause one of a family, and a number that those of a family have in common.
 
-        Its last guarded element is asked for one value only. The string that it compares with is in use from now on.
+        Its last guarded element is asked for one value only; None for other clauses.
         """
         if self.selection is Selection.INLINE or not clause.exact:
             return None
-        hops = clause.hops
-        at = max(number for number, hop in enumerate(hops) if hop.predicates)
+        hops, at = clause.hops, _last_guarded(clause)
         hop = hops[at]
         only = hop.predicates[0]
         if hop.kind is not Kind.ELEMENT or len(hop.predicates) > 1 or not isinstance(only, Compare):
             return None
-        where = self._place(only, hop.name)
-        if where is None:
+        if self._place(only, hop.name) is None:
             return None
+        return only, hash((hops[:at], hop.name, hop.deep, only.path, hops[at + 1 :]))
+
+    def family_of(self, clause: Clause, only: Compare) -> Shared:
+        """What the clause shares with its family. The string that it compares with is in use from now on."""
+        hops, at = clause.hops, _last_guarded(clause)
+        hop = hops[at]
+        where = self._place(only, hop.name)
+        assert where is not None
         what, label, owner = where
         if isinstance(only.literal, str) and only.op in _STRINGS:
             self.longest = max(self.longest, len(only.literal))
@@ -192,8 +198,6 @@ class Guards:
         else:
             number = number_of(only.literal) if isinstance(only.literal, str) else only.literal
             how, literal = _NUMBERS[only.op], number
-        if isnan(literal):
-            return Shared((-1, -1, -1), what, label, how, literal)
         exists = Exists(only.path)
         first = self._named(hop.name) if what == kernels.CONTENT else self._held(what, label, exists, owner)
         test = first, self._below(hops[at + 1 :]), self._arrived(hops[:at], hop)
@@ -239,7 +243,7 @@ class Guards:
         hops = clause.hops
         if self.selection is Selection.INLINE:
             return self._reached(hops), -1, -1
-        at = max(number for number, hop in enumerate(hops) if hop.predicates)
+        at = _last_guarded(clause)
         return self._filter(hops[at]), self._below(hops[at + 1 :]), self._arrived(hops[:at], hops[at])
 
     # --- nodes -------------------------------------------------------------------------------
@@ -276,7 +280,7 @@ class Guards:
             return found
         number = number_of(predicate.literal) if isinstance(predicate.literal, str) else predicate.literal
         if isnan(number):
-            return self._new(kernels.NOTHING)  # order is one of numbers, and this is none
+            return self._new(kernels.NOTHING)  # see is_never
         return self._new(what, label, _NUMBERS[predicate.op] | owner, number)
 
     def _asked(self, asked: Path | Predicate, label: int) -> int:
@@ -463,6 +467,18 @@ class Guards:
         asked = (left for what, left, _, _ in keys if what == kernels.ASKED)
         _restore(found.questions, [one and _read(one) for one in about["questions"]], asked)
         return found
+
+
+def _last_guarded(clause: Clause) -> int:
+    return max(number for number, hop in enumerate(clause.hops) if hop.predicates)
+
+
+def is_never(predicate: Compare) -> bool:
+    """Order is one of numbers: what is compared with none of them never holds."""
+    literal = predicate.literal
+    if isinstance(literal, str):
+        return predicate.op not in _STRINGS and isnan(number_of(literal))
+    return isnan(literal)
 
 
 def _may_stay(path: Path, step: Step) -> bool:

@@ -344,7 +344,7 @@ def mark_members(member: Any, literals: Any, first: Any, end: Any, strings: Any,
         if text >= 0:
             begin = place(member, literals, first, end, SAME, np.float64(text), False)
             _flag(member, begin, place(member, literals, begin, end, SAME, np.float64(text), True), flags)
-        if value == value:
+        if not np.isnan(value):
             begin = place(member, literals, first, end, EQUAL, value, False)
             _flag(member, begin, place(member, literals, begin, end, EQUAL, value, True), flags)
             low, high = min(low, value), max(high, value)
@@ -479,26 +479,32 @@ def select(  # one loop, without calls that pass many arrays: it runs for every 
     for at in range(clauses.shape[0]):
         clause = clauses[at]
         slot = np.int64(slots[clause])
-        kind, begin, end = np.int64(0), np.int64(0), np.int64(0)
+        kind, low, high = np.int64(0), np.int64(0), np.int64(0)  # of a family: its values and its members
         if slot >= 0:
             if flags[slot]:
                 continue
         else:
-            begin = np.int64(family[~slot, 0])
-            end = begin + np.int64(family[~slot, 1])
+            low = np.int64(family[~slot, 0])
+            high = low + np.int64(family[~slot, 1])
             kind = np.int64(ATTRIBUTES if family[~slot, 2] == ATTRIBUTE else CONTENTS)
             if ranges[kind, 0] < 0:
                 _miss(missing, ~kind)
                 waiting[0] += 1
                 waiting[waiting[0]] = clause
                 continue
-            if end - begin <= FEW:  # values decide sooner than structure
+            if high - low <= FEW:  # values decide sooner than structure
                 is_possible = False
-                for one in range(begin, end):
+                for which in range(low, high):
                     if (
-                        not flags[member[one, 1]]
+                        not flags[member[which, 1]]
                         and _first_row(
-                            by_label, by_kind, by_string, kind, np.int64(family[~slot, 3]), member[one, 0], literals[one]
+                            by_label,
+                            by_kind,
+                            by_string,
+                            kind,
+                            np.int64(family[~slot, 3]),
+                            member[which, 0],
+                            literals[which],
                         )
                         != -1
                     ):
@@ -590,26 +596,31 @@ def select(  # one loop, without calls that pass many arrays: it runs for every 
         if status == MISSING:
             waiting[0] += 1
             waiting[waiting[0]] = clause
-        elif result >= 0 and slot >= 0:
+        elif result >= 0:
+            is_somewhere = False
             for word in range(pool.shape[1]):
                 if pool[found[0], word] & pool[found[1], word] & pool[found[2], word]:
-                    flags[slot] = 1
+                    is_somewhere = True
                     break
-        elif result >= 0:
+            if not is_somewhere:
+                continue
+            if slot >= 0:
+                flags[slot] = 1
+                continue
             label, up = np.int64(family[~slot, 3]), family[~slot, 2] == CHILD
             start, stop = ranges[kind, 0], ranges[kind, 1]
-            if end - begin <= FEW:
-                for one in range(begin, end):
-                    if flags[member[one, 1]]:
+            if high - low <= FEW:
+                for which in range(low, high):
+                    if flags[member[which, 1]]:
                         continue
-                    how = np.int64(member[one, 0])
-                    first = _first_row(by_label, by_kind, by_string, kind, label, how, literals[one])
+                    how = np.int64(member[which, 0])
+                    first = _first_row(by_label, by_kind, by_string, kind, label, how, literals[which])
                     if first != -1 and _one_member(
-                        tree, by_label, rows, number, first, start, stop, up, label, how, literals[one], pool, found
+                        tree, by_label, rows, number, first, start, stop, up, label, how, literals[which], pool, found
                     ):
-                        flags[member[one, 1]] = 1
+                        flags[member[which, 1]] = 1
             else:
                 first = _first_row(by_label, by_kind, by_string, kind, label, np.int64(EXISTS), 0.0)
                 values = _values_at(tree, by_label, rows, first, start, stop, up, label, pool, found)
-                mark_members(member, literals, begin, end, rows[values, STRING], number[values], flags)
+                mark_members(member, literals, low, high, rows[values, STRING], number[values], flags)
     return clauses.shape[0]

@@ -18,9 +18,34 @@ from tocsin.match.path_guards import Guards, Selection
 from tocsin.match.path_readings import Prefix, Reading, Shared
 from tocsin.query.xpath.ast import Path
 from tocsin.query.xpath.routes import EPSILON, TEXT, WILDCARD, Clause, Hop, Linear, clauses_of
-from tocsin.query.xpath.semantics import compares, holds_xpath, is_true, take_step
+from tocsin.query.xpath.semantics import COMPARISONS, compares, holds_xpath, is_true, take_step
+
+_SIGNS = {
+    kernels.EQUAL: "=",
+    kernels.UNEQUAL: "!=",
+    kernels.LESS: "<",
+    kernels.AT_MOST: "<=",
+    kernels.MORE: ">",
+    kernels.AT_LEAST: ">=",
+}
 
 # --- definitions -----------------------------------------------------------------------------------------------------
+
+
+def mark_members(members: Iterable[tuple[int, float, int]], values: Sequence[tuple[int, float]]) -> set[int]:
+    """The slots of those (comparison, literal, slot) that some value, a string's number and a number, meets."""
+    found = set()
+    for how, literal, slot in members:
+        for text, number in values:
+            if how == kernels.SAME:
+                holds = text == literal
+            elif how == kernels.DIFFERENT:
+                holds = text != literal
+            else:
+                holds = COMPARISONS[_SIGNS[how]](number, literal)
+            if holds:
+                found.add(slot)
+    return found
 
 
 def prefixes(paths: Iterable[Linear]) -> set[Linear]:

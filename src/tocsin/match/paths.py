@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from tocsin.markup import Markup
 from tocsin.match import path_kernels as kernels
 from tocsin.match.path_automaton import Automaton, Labels, Numbered, grow, power
 from tocsin.match.path_families import Families
-from tocsin.match.path_guards import Guards, Selection
+from tocsin.match.path_guards import Guards, Selection, is_never
 from tocsin.match.path_mask_kernels import DIFFERENT, SAME
 from tocsin.match.path_masks import Selector
 from tocsin.match.path_runs import CacheLimits, Found, Runner, Tape, read_tape
@@ -39,6 +38,8 @@ IntArray = npt.NDArray[np.int32]
 AnyArray = npt.NDArray[Any]
 
 INSERTED_TOGETHER = 4_096
+KINDS_MAX = 1 << 20
+"""Kinds of clauses that are remembered before they make a family."""
 MERGE_RATIO = 16
 """A part is merged into the next one when that has at most so many times its paths."""
 
@@ -98,6 +99,7 @@ class PathIndex:
         self._pending: list[_Entry] = []
         self._selector = Selector()
         self._families = Families()
+        self._kinds: set[int] = set()  # of clauses of which there has been one
         self._membership: dict[int, list[tuple[int, int, float]]] = {}  # of a slot: family, comparison, literal
         self._clauses: dict[int, list[int]] = {}  # of a slot with guards, or of ~family
         self._total = np.full(64, -1, np.int32)  # of a clause: its linear paths, -1 if it is not in use
@@ -145,12 +147,19 @@ class PathIndex:
                     self._pending.append(_Entry(slot, tuple([numbered(label) for label in one]), entry))
 
     def _join(self, slot: int, clause: Clause) -> bool:
-        """Makes a clause the member of a family, if it can be."""
-        shared = self.guards.family_of(clause)
-        if shared is None:
+        """Makes a clause the member of a family, if it can be; the first of its kind stands alone, as most do."""
+        compared = self.guards.compared(clause)
+        if compared is None:
             return False
-        if isnan(shared.literal):
-            return True  # order is one of numbers, and this is none: the clause never holds
+        predicate, kind = compared
+        if is_never(predicate):
+            return True
+        if kind not in self._kinds:
+            if len(self._kinds) >= KINDS_MAX:
+                self._kinds.clear()
+            self._kinds.add(kind)
+            return False
+        shared = self.guards.family_of(clause, predicate)
         family = self._families.find(shared.test)
         if family < 0:
             paths = linear_paths(clause)

@@ -28,7 +28,7 @@ from tocsin.net.sealing import open_seals
 from tocsin.overlay.message import Address
 from tocsin.overlay.node import Deliver
 from tocsin.overlay.placement.superpeers.desk import ClientGone
-from tocsin.overlay.placement.superpeers.routes import Refusal, Routed
+from tocsin.overlay.placement.superpeers.routes import Refusal, Retired, Routed
 from tocsin.overlay.placement.superpeers.settings import SuperpeerSettings
 from tocsin.overlay.placement.superpeers.superpeer import SuperPeer
 from tocsin.query.semantics import Knowledge
@@ -113,6 +113,10 @@ class SuperpeerHost:
         match effect.what:
             case Refusal(kind, who, why):
                 self._say(f"refused ({kind}) from {who}: {why}")
+            case Retired(superpeer) if superpeer == self.address:
+                self._say("this super-peer was retired: the others go on without it; begin with a new folder")
+            case Retired(superpeer):
+                self._say(f"{superpeer} was retired")
             case Routed(links):
                 self._say(f"links: {', '.join(links) or 'none'}")
             case ClientGone(client):
@@ -124,7 +128,7 @@ class SuperpeerHost:
     # --- what it can be asked ----------------------------------------------------------------------------------------
 
     def _verbs(self) -> dict[str, control.Verb]:
-        return {"status": self._status, "link": self._link, "leave": self._told_to}
+        return {"status": self._status, "link": self._link, "retire": self._retire, "leave": self._told_to}
 
     async def _told_to(self, request: dict[str, Any]) -> dict[str, Any]:
         self.stop()
@@ -148,6 +152,12 @@ class SuperpeerHost:
         write_private(self.settings.folder / FILE, "".join(f"{one}\n" for one in links).encode())
         self.superpeer.routes.link(links)
         return {"links": list(links)}
+
+    async def _retire(self, request: dict[str, Any]) -> dict[str, Any]:
+        gone = str(request["superpeer"])
+        _check_address(gone)
+        self.driver.invoke(self.address, lambda superpeer, now: superpeer.routes.retire(gone, now))
+        return {"retired": gone}
 
 
 def _check_address(text: Address) -> None:

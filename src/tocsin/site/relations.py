@@ -90,9 +90,11 @@ def _read(line: int, sql: str, account: Account, result: Created) -> _Offered | 
         return None
     problem: Problem | None = None
     if found.name.lower() == MATCHES:
-        problem = Invalid(f"{found.name}: the name is taken: it stands for what was found for you", field="sql")
+        problem = Invalid(f"{found.name}: the name is taken: it stands for what was found for you", code="view")
+    elif "\0" in sql:
+        problem = Invalid(f"{found.name}: the statement holds the character NUL: leave it out", code="view")
     elif len(found.name) > 200 or not found.name.isprintable():
-        problem = Invalid("a name has at most 200 printable characters", field="sql")
+        problem = Invalid("a name has at most 200 printable characters", code="view")
     elif isinstance(found, Relation) and not account.may(Right.PUBLISH):
         problem = Forbidden(f"{found.name}: relations are common: a publisher creates them")
     if problem is not None:
@@ -153,7 +155,7 @@ def _own(account: Account, offered: list[_Offered], standing: Sequence[Statement
 
 def problem_of_view(error: ViewError) -> Problem:
     """A refused relation or view; its name stands in the sentence."""
-    return Invalid(str(error), code="view", field="sql")
+    return Invalid(str(error), code="view")
 
 
 def joined(parts: Iterable[str]) -> str:

@@ -12,11 +12,14 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from tocsin.errors import TocsinError
 from tocsin.query.ast import Query
 from tocsin.query.score import Statistics
 from tocsin.store import Store, documents
-from tocsin.store.search import Answer, Hit, Library
+from tocsin.store.search import Answer, Library
 from tocsin.text import Analysis
 
 log = logging.getLogger(__name__)
@@ -35,6 +38,7 @@ class Searching:
         self._library = Library(folder, analysis, writable=True)
         self._gone: deque[str] = deque()
         self._is_used = False  # since words were last weighed
+        self._counted: Statistics | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -72,14 +76,22 @@ class Searching:
             except (TocsinError, OSError, ValueError) as error:  # tantivy says ValueError
                 log.warning("the index of documents is behind: %s", error)
 
-    def hits(self, query: Query) -> tuple[list[Hit], Statistics]:
-        """Every document that matches now, and by what its words were weighed."""
+    def places(self, query: Query) -> tuple[npt.NDArray[np.int64], Statistics]:
+        """Where the documents are that match now, ascending; and by what words are weighed."""
         self._is_used = True
-        statistics = self._statistics() or self._library.statistics(self._store)
-        return self._library.search(self._store, query, statistics, None).hits, statistics
+        statistics = self._weights()
+        return self._library.places(self._store, query, statistics), statistics
+
+    def _weights(self) -> Statistics:
+        """The pipeline's; without one, counted from the index, and again when it has grown."""
+        found = self._statistics()
+        if found is not None:
+            return found
+        if self._counted is None or self._counted.version != self._library.last:
+            self._counted = self._library.statistics(self._store)
+        return self._counted
 
     def search(self, text: str, limit: int = 10, after: str | None = None) -> Answer:
         """The best documents after the cursor; QueryError if the query is refused."""
         self._is_used = True
-        statistics = self._statistics() or self._library.statistics(self._store)
-        return self._library.search(self._store, text, statistics, limit, after)
+        return self._library.search(self._store, text, self._weights(), limit, after)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tocsin.settings import DEFAULTS, Settings
 from tocsin.site.channels.settings import ChannelSettings
 from tocsin.site.harvest.settings import HarvestSettings
+from tocsin.views.limits import ViewLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,19 @@ class DeliverySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewSettings:
+    """How much the relations and views of a site may take."""
+
+    limits: ViewLimits = ViewLimits()
+    events_max: int = 5_000_000
+    """Events of all relations together: they are kept, and held in memory."""
+    statements_per_account_max: int = 200
+    """Relations and views that one account may create; an administrator is not bound by it."""
+    condition_characters_max: int = 2_000
+    """Of what a subscription to a view waits for."""
+
+
+@dataclass(frozen=True, slots=True)
 class SiteSettings:
     """All settings of a site."""
 
@@ -59,6 +73,7 @@ class SiteSettings:
     delivery: DeliverySettings = DeliverySettings()
     channels: ChannelSettings = ChannelSettings()
     harvest: HarvestSettings = HarvestSettings()
+    views: ViewSettings = ViewSettings()
     analysis: Mapping[str, str] = field(default_factory=dict)
     """How fields become words: standard, english or keyword."""
     bulk_chunk_subscriptions: int = 10_000

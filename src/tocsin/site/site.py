@@ -74,7 +74,7 @@ class Site:
         self.bell = Bell()
         """Rings when there is something new to read."""
         self.dispatcher = Dispatcher(store, self.settings.delivery, self.bell, channels=self.settings.channels)
-        self.views = Views(store, self.bell)
+        self.views = Views(store, self.bell, self.settings.views)
         """Relations and views over events, and over what was found."""
         self.harvester = Harvester(store, self.settings.harvest)
         self._clock = threading.Condition()

@@ -24,6 +24,7 @@ from tocsin.site.accounts import Account, Right
 from tocsin.site.bell import Bell
 from tocsin.site.problems import Conflict, Forbidden, Invalid, NotFound, Problem, TooLarge
 from tocsin.site.relations import MATCHES, RELATION, VIEW, Created, problem_of_view
+from tocsin.site.settings import ViewSettings
 from tocsin.store import Store, journal
 from tocsin.store import relations as kept
 from tocsin.store.connect import Transaction, packed
@@ -32,7 +33,6 @@ from tocsin.store.views import Source
 from tocsin.views.compile import compile_condition
 from tocsin.views.engine import Change, Engine
 from tocsin.views.events import Closed, Decoder, Event, Item, Silence
-from tocsin.views.limits import LIMITS, ViewLimits
 from tocsin.views.plan import Node
 from tocsin.views.watch import Watch
 
@@ -40,19 +40,6 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
 MATCHES_AT_ONCE = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class ViewSettings:
-    """How much the views of a site may take."""
-
-    limits: ViewLimits = LIMITS
-    events_max: int = 5_000_000
-    """Events of all relations together: they are kept, and held in memory."""
-    statements_per_account_max: int = 200
-    """Relations and views that one account may create; an administrator is not bound by it."""
-    condition_characters_max: int = 2_000
-    """Of what a subscription to a view waits for."""
 
 
 class Wish(NamedTuple):
@@ -294,7 +281,7 @@ class Views:
                     results[place] = line
                     continue
                 try:
-                    items.append(self._decoder.line(line))
+                    items.append(_storable(self._decoder.line(line)))
                     places.append(place)
                 except EventError as error:
                     results[place] = problem_of_event(error)
@@ -492,6 +479,17 @@ class Views:
             told, fresh = self._told(transaction, {}, anew=True)
             kept.know_in(transaction, fresh)
             self._rings = bool(kept.tell_in(transaction, step, told))
+
+
+def _storable(item: Item) -> Item:
+    """The same, unless a text holds half of a character, which no store can keep."""
+    for cell in item.cells if isinstance(item, Event) else ():
+        if isinstance(cell, str):
+            try:
+                cell.encode()
+            except UnicodeEncodeError:
+                raise EventError(f"{item.relation}: a text holds half of a surrogate pair") from None
+    return item
 
 
 def problem_of_event(error: EventError) -> Problem:

@@ -246,6 +246,13 @@ def moments(store: Store, positions: Sequence[int]) -> dict[int, float]:
     return found
 
 
+def moments_between(store: Store, after: int, upto: int) -> list[tuple[int, float]]:
+    """(position, moment) of the documents of a range of the log."""
+    within = (table.c.position > after) & (table.c.position <= upto)
+    with store.read() as transaction:
+        return [(row[0], row[1]) for row in transaction.execute(select(table.c.position, table.c.moment).where(within))]
+
+
 def count(store: Store) -> int:
     """How many documents are current."""
     with store.read() as transaction:

@@ -6,12 +6,14 @@ matches all documents in parallel.
 
 from __future__ import annotations
 
-from collections import Counter
+import threading
 from datetime import UTC, datetime
-from heapq import nlargest
-from math import inf, nextafter
+from math import inf, nan, nextafter
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
+import numpy as np
+import numpy.typing as npt
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -21,12 +23,13 @@ from tocsin.errors import PipelineError
 from tocsin.match.explain import why
 from tocsin.model import Subscription
 from tocsin.query.ast import Query
+from tocsin.query.score import score
 from tocsin.query.semantics import Knowledge
 from tocsin.site.lookback import SAMPLE, Past, Sighting
 from tocsin.site.moments import stamp
 from tocsin.site.searching import Searching
 from tocsin.site.site import Site
-from tocsin.store import documents
+from tocsin.store import Store, documents
 from tocsin.store.subscriptions import Asked
 from tocsin.web.answers import Refusal, json_answer, not_yet
 from tocsin.web.bodies import json_object
@@ -87,29 +90,54 @@ def past_of(site: Site, asked: Asked, query: Query | None, period: Period = ALWA
 
 def _looked_up(site: Site, searching: Searching, query: Query, text: str, period: Period) -> Past:
     """From the index: documents as they are now, replaced versions are not counted."""
-    hits, statistics = searching.hits(query)
-    moments = documents.moments(site.store, [hit.position for hit in hits])
+    places, statistics = searching.places(query)
+    moments = _kept.setdefault(site.store, Moments()).of(site.store, places)
     since, until = period
-    within = [
-        (moments[hit.position], hit)
-        for hit in hits
-        if hit.position in moments
-        and (since is None or moments[hit.position] >= since)
-        and (until is None or moments[hit.position] < until)
+    within = (moments >= (-inf if since is None else since)) & (moments < (inf if until is None else until))
+    places, moments = places[within], moments[within]
+    days, counts = np.unique(moments // DAY_SECONDS, return_counts=True)
+    per_day = [
+        (datetime.fromtimestamp(day * DAY_SECONDS, UTC).date().isoformat(), count)
+        for day, count in zip(days.tolist(), counts.tolist(), strict=True)
     ]
-    days = Counter(int(moment // DAY_SECONDS) for moment, _ in within)
-    newest = nlargest(SAMPLE, within, key=lambda pair: (pair[0], pair[1].position))
-    contents = documents.at_positions(site.store, [hit.position for _, hit in newest])
+    newest = np.lexsort((places, moments))[::-1][:SAMPLE]
+    contents = documents.at_positions(site.store, places[newest].tolist())
     subscription, knowledge = Subscription("preview", query, text, None), Knowledge(site.analysis, statistics)
-    sample = [
-        Sighting(
-            hit.id, hit.version, moment, hit.score, why(subscription, contents[hit.position].document(), knowledge)
-        )
-        for moment, hit in newest
-        if hit.position in contents
-    ]
-    per_day = [(datetime.fromtimestamp(day * DAY_SECONDS, UTC).date().isoformat(), days[day]) for day in sorted(days)]
-    return Past(len(within), per_day, sample, len(within), False)
+    sample = []
+    for at, moment in zip(places[newest].tolist(), moments[newest].tolist(), strict=True):
+        if at in contents:
+            stored = contents[at]
+            document = stored.document()
+            value = score(query, document, site.analysis, statistics)
+            sample.append(Sighting(stored.id, stored.version, moment, value, why(subscription, document, knowledge)))
+    return Past(len(places), per_day, sample, len(places), False)
+
+
+class Moments:
+    """When each document of the log was published: that never changes, so it is asked for once and kept."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._moments = np.full(0, nan)
+
+    def of(self, store: Store, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Of the documents at these positions."""
+        with self._lock:
+            last = int(places[-1]) if places.size else 0
+            if last > self._moments.size:
+                self._read(store, max(last, documents.last_position(store)))
+            return self._moments[places - 1]
+
+    def _read(self, store: Store, last: int) -> None:
+        first = self._moments.size
+        grown = np.full(last, nan)
+        grown[:first] = self._moments
+        for position, moment in documents.moments_between(store, first, last):
+            grown[position - 1] = moment
+        self._moments = grown
+
+
+_kept: WeakKeyDictionary[Store, Moments] = WeakKeyDictionary()
 
 
 @router.post(

@@ -44,7 +44,7 @@ class Row:
     reach: Reach
     roles: frozenset[Role]
     names: str = ""
-    """What the id in its path names: subscription, document, account, undelivered, view, channel, feed, source; none: ""."""
+    """What the id in its path names: subscription, document, account, undelivered, view, channel, …; none: ""."""
 
 
 def _own(method: str, path: str, roles: frozenset[Role] = SUBSCRIBERS, names: str = "") -> Row:

@@ -207,7 +207,10 @@ async def list_views(caller: Acting, site: TheSite) -> Response:
     responses=answers({200: answer(ref("ViewRows"), "As it is now.")}, FOUND),
 )
 async def get_view(
-    name: Name, caller: Acting, site: TheSite, limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000
+    name: Name,
+    caller: Acting,
+    site: TheSite,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Rows at most.")] = 1_000,
 ) -> Response:
     """What is certain of it now: the first rows by rank or key. Of a relation: what it is."""
     about = await run_in_threadpool(site.views.described, caller.owner, name)

@@ -285,6 +285,13 @@ class Library:
             found, newest = _Asked(self, transaction, statistics).matching(query)
             return found.size + len(newest)
 
+    def places(self, store: Store, query: Query, statistics: Statistics) -> I64:
+        """The positions of the documents that match, ascending; of very many, also of some that were just deleted."""
+        with self._lock, store.read() as transaction:
+            self._refresh()
+            found, newest = _Asked(self, transaction, statistics).matching(query)
+            return np.sort(np.concatenate([found, np.array(newest, np.int64)]))
+
     def fields(self, store: Store) -> set[str]:
         """The fields that some document has, or had."""
         with self._lock, store.read() as transaction:

@@ -74,6 +74,7 @@ def _one(view: View, name: str, problem: str = "", form: dict[str, str] | None =
     return view.page(
         "view.html",
         422 if problem else 200,
+        path="/views",
         about=about,
         lines=[_line(about.columns, change) for change in rows],
         more=max(0, about.size - len(rows)),

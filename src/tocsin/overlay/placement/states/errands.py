@@ -71,16 +71,20 @@ class Errands:
         errand = self._open[number]
         patience = min(AGAIN_SECONDS * 1.5**errand.attempt, AGAIN_SECONDS_MAX)
         later = Wake(now + patience, (self.name, number, errand.attempt))
-        if isinstance(errand.to, int):
-            return [later, *self.chord.route(errand.to, errand.message, now, errand.attempt)]
-        return [later, Send(errand.to, errand.message)]
+        if not isinstance(errand.to, int):
+            return [later, Send(errand.to, errand.message)]
+        if self.chord.owns(errand.to):  # not at once: where one node owns many states, calls would pile up
+            return [later, Wake(now, (self.name, number, errand.attempt, "mine"))]
+        return [later, *self.chord.route(errand.to, errand.message, now, errand.attempt)]
 
     def wake(self, token: Token, now: Seconds) -> list[Effect]:
-        """No answer came."""
-        _, number, attempt = token
+        """No answer came; or a question to this node itself is due."""
+        _, number, attempt, *mine = token
         errand = self._open.get(number)
         if errand is None or errand.attempt != attempt:
             return []
+        if mine and isinstance(errand.to, int):
+            return self.chord.route(errand.to, errand.message, now, attempt)
         errand.attempt += 1
         if errand.attempt < ATTEMPTS_MAX:
             return self._send(number, now)

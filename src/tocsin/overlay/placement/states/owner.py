@@ -114,7 +114,7 @@ class Owner:
         """For experiments: called with the hops of each request of a document."""
         self._fragments: dict[Key, Node] = {}
         self._courses: OrderedDict[Publication, _Course] = OrderedDict()
-        self._documents = 0
+        self._documents = 0  # so many there have been, as far as this node has heard
         self._hits: dict[Linear, list[int]] = {}  # documents that came here, and how many there were before the first
         self.items.watch(STATE_KIND, self._changed)
         node = self.chord.node
@@ -317,12 +317,13 @@ class Owner:
         message, course, key = work.message, work.course, work.key
         is_new = message.state not in course.states
         course.states.add(message.state)
-        work.documents = message.documents
-        if not message.state:
-            self._documents += is_new
-            work.documents = self._documents * (self._copies_of(ring_key(()))[0] + 1)
-        settings = self.settings
-        if not is_new or not settings.copies or key != ring_key(message.state):
+        settings, is_copy = self.settings, key != ring_key(message.state)
+        if message.state:
+            self._documents = max(self._documents, message.documents)
+        elif is_new:  # those who share the start state see one of so many documents
+            self._documents += 1 + (settings.copies if is_copy else self._ready_copies(key))
+        work.documents = self._documents
+        if not is_new or not settings.copies or is_copy:
             return []
         hits = self._hits.setdefault(message.state, [0, max(0, work.documents - 1)])
         hits[0] += 1

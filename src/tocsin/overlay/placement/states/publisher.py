@@ -55,7 +55,8 @@ class _Publication:
     """What must happen before everybody has heard."""
     attempt: int = 0
     reached: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # of a clause: its paths
-    told: set[str] = field(default_factory=set)
+    decided: set[str] = field(default_factory=set)
+    """Subscriptions that were told, or that do not hold."""
 
 
 class Publisher:
@@ -251,12 +252,13 @@ class Publisher:
         ready: dict[str, Entry] = {}
         for data in entries:
             entry = Entry.unpacked(data)
-            if entry is None or entry.subscription in one.told:
+            if entry is None or entry.subscription in one.decided:
                 continue
             reached = one.reached.setdefault((entry.subscription, entry.clause), set())
             reached.add(entry.path)
             if len(reached) == entry.paths:
                 ready[entry.subscription] = entry
+        one.decided |= ready.keys()
         return self._tell(number, self._checked(one, list(ready.values())), now)
 
     def _checked(self, one: _Publication, entries: list[Entry]) -> list[Entry]:
@@ -274,7 +276,6 @@ class Publisher:
         one = self._open[number]
         effects: list[Effect] = []
         for entry in entries:
-            one.told.add(entry.subscription)
             one.open += 1
             notice = Notice(entry.subscription, one.document.id, one.document.version, self.me.address)
             effects += self.delivery.tell(entry.subscriber, notice, now, lambda now: self._finish(number, now))

@@ -14,6 +14,6 @@ fields           an inverted file for each field
 one_time         one-time queries by reverse path forwarding
 rendezvous       resources of owners that are away
 superpeer        all of these as one node
-client           the node at the other end
+client           the node at the other end; belongings is what it keeps, errands are its searches and fetches
 sealing          what a driver must give a node, so that others cannot read or forge
 """

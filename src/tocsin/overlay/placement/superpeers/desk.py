@@ -49,7 +49,7 @@ class ClientGone(NamedTuple):
 
 
 @dataclass(slots=True)
-class Query:
+class KeptQuery:
     """A continuous query of a client; without text it has ended, and its version is remembered."""
 
     version: int
@@ -57,7 +57,7 @@ class Query:
 
 
 @dataclass(slots=True)
-class Sheet:
+class KeptDocument:
     """Metadata of a client's resource; without data it was withdrawn, and its version is remembered."""
 
     version: int
@@ -80,11 +80,13 @@ class Record:
     advertisement: Advertisement = Advertisement()
     advertised: int = 0
     """The number of the request that brought it: an older one that comes late must not narrow it."""
-    queries: dict[str, Query] = field(default_factory=dict)
-    documents: dict[str, Sheet] = field(default_factory=dict)
+    queries: dict[str, KeptQuery] = field(default_factory=dict)
+    documents: dict[str, KeptDocument] = field(default_factory=dict)
     queue: dict[int, bytes] = field(default_factory=dict)
     last: int = 0
     # What is not kept on disk:
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    """The queue, the other way round."""
     thens: dict[int, Then] = field(default_factory=dict)
     held: list[tuple[bytes, Then]] = field(default_factory=list)
     unanswered: set[Address] = field(default_factory=set)
@@ -158,31 +160,32 @@ class Desk:
             elif client in self.records:  # "client" is the first of a client's kinds in the order of names
                 record = self.records[client]
                 if kind == "query":
-                    record.queries[rest[0]] = Query(*msgpack.unpackb(data))
+                    record.queries[rest[0]] = KeptQuery(*msgpack.unpackb(data))
                 elif kind == "document":
-                    record.documents[rest[0]] = Sheet(*msgpack.unpackb(data))
+                    record.documents[rest[0]] = KeptDocument(*msgpack.unpackb(data))
                 else:
                     record.queue[rest[0]] = data
         for record in self.records.values():
             record.queue = dict(sorted(record.queue.items()))
+            record.numbers = {payload: number for number, payload in record.queue.items()}
 
     def keep(self, record: Record) -> None:
         """Writes what is short of a client."""
         self._disk[_key("client", record.client)] = record.packed()
 
-    def keep_query(self, record: Record, id: str, query: Query) -> None:
+    def keep_query(self, record: Record, id: str, query: KeptQuery) -> None:
         """Writes a query."""
         record.queries[id] = query
         self._disk[_key("query", record.client, id)] = msgpack.packb((query.version, query.text))
 
-    def keep_document(self, record: Record, id: str, sheet: Sheet) -> None:
+    def keep_document(self, record: Record, id: str, document: KeptDocument) -> None:
         """Writes a document."""
-        record.documents[id] = sheet
-        self._disk[_key("document", record.client, id)] = msgpack.packb((sheet.version, sheet.data))
+        record.documents[id] = document
+        self._disk[_key("document", record.client, id)] = msgpack.packb((document.version, document.data))
 
     def _drop(self, record: Record, numbers: list[int]) -> list[Then]:
         for number in numbers:
-            del record.queue[number]
+            del record.numbers[record.queue.pop(number)]
             del self._disk[_key("stored", record.client, number)]
         return [record.thens.pop(number) for number in numbers if number in record.thens]
 
@@ -201,8 +204,11 @@ class Desk:
         client, address = client_of(message.sender.address), message.sender.address
         if message.client != client or not self.routes.sealing.is_card(address, message.card):
             told = f"{address} says that it is {message.client}"
-            refused = Refused(self.me, message.epoch, 0, "your name is that of another client, or your keys are")
+            refused = Refused(self.me, message.epoch, 0, True, "your name is that of another client, or your keys are")
             return [*self.routes.refuse("impostor", address, told), Send(address, refused)]
+        if self.me.address in self.routes.retired:
+            gone = Refused(self.me, message.epoch, 0, True, "this super-peer was retired: connect to another")
+            return [Send(address, gone)]
         record = self.records.get(client)
         if self._released.get(client, 0) >= message.epoch:
             return []  # late: it is elsewhere by now
@@ -247,7 +253,7 @@ class Desk:
             sender: Address = message.sender.address
             record = self.records.get(client_of(sender))
             if record is None or (record.address, record.epoch) != (sender, message.epoch):
-                refused = Refused(self.me, message.epoch, message.number, "you are not connected here: connect first")
+                refused = Refused(self.me, message.epoch, message.number, False, "you are not connected here")
                 self.routes.refused["unconnected"] += 1
                 return [Send(sender, refused)]
             record.heard_at, record.is_online = now, True
@@ -262,7 +268,7 @@ class Desk:
     def refuse(self, record: Record, number: int, kind: str, why: str) -> list[Effect]:
         """A request cannot be done: the client is told, and the operator."""
         told = self.routes.refuse(kind, record.address, why)
-        return [*told, Send(record.address, Refused(self.me, record.epoch, number, why))]
+        return [*told, Send(record.address, Refused(self.me, record.epoch, number, True, why))]
 
     def _on_settled(self, record: Record, message: Settled, now: Seconds) -> list[Effect]:
         record.is_settled = True
@@ -322,10 +328,11 @@ class Desk:
         return self._put(record, payload, now, _nothing)
 
     def _put(self, record: Record, payload: bytes, now: Seconds, then: Then) -> list[Effect]:
-        if payload in record.queue.values():  # its sender had not heard that it is here
+        if payload in record.numbers:  # its sender had not heard that it is here
             return then(now) if not record.is_online else self._share(record, payload, then)
         record.last += 1
         record.queue[record.last] = payload
+        record.numbers[payload] = record.last
         self._disk[_key("stored", record.client, record.last)] = payload
         self.keep(record)
         if not record.is_online:
@@ -336,7 +343,7 @@ class Desk:
         return [self._told(record, record.last)] if len(record.queue) <= self.settings.window else []
 
     def _share(self, record: Record, payload: bytes, then: Then) -> list[Effect]:
-        number = next(number for number, one in record.queue.items() if one == payload)
+        number = record.numbers[payload]
         before = record.thens.get(number)
         record.thens[number] = then if before is None else lambda now: [*before(now), *then(now)]
         return []
@@ -372,6 +379,9 @@ class Desk:
 
     def _collect(self, record: Record, now: Seconds) -> list[Effect]:
         effects: list[Effect] = []
+        for former in record.formers.keys() & self.routes.retired:
+            nothing = Handed(record.client, record.epoch, (), True)
+            effects += self._on_handed(nothing, former, 0, now)
         for former, upto in record.formers.items():
             question = Collect(record.client, record.epoch, upto, record.is_settled)
             effects += self.routes.relay(former, question, now)

@@ -26,8 +26,7 @@ from tocsin.overlay.delivery import Notice
 from tocsin.overlay.message import Address
 from tocsin.overlay.node import Effect, Handler, Seconds, Token
 from tocsin.overlay.placement.superpeers.advertisements import advertisement
-from tocsin.overlay.placement.superpeers.desk import Desk, Record, Sheet
-from tocsin.overlay.placement.superpeers.desk import Query as Kept
+from tocsin.overlay.placement.superpeers.desk import Desk, KeptDocument, KeptQuery, Record
 from tocsin.overlay.placement.superpeers.fields import FieldFiles
 from tocsin.overlay.placement.superpeers.messages import (
     Advertise,
@@ -111,8 +110,10 @@ class Filtering:
         }  # fmt: skip
 
     def start(self, now: Seconds) -> list[Effect]:
-        """Nothing to begin with."""
-        return []
+        """Forwards what was covered in a former life, and is not any more: settings may have changed."""
+        known = self.sheets.sheets()[self.me.address]
+        missing = tuple(id for id in self.poset.forwarded() if query_line(id) not in known)
+        return self.sheets.change(self._values(Change(missing)), now)
 
     def wake(self, token: Token, now: Seconds) -> list[Effect]:
         """Nothing is waited for here."""
@@ -128,9 +129,9 @@ class Filtering:
                 self._local.set((record.client, id), query)
                 self.poset.add(id, query, is_free=query_line(id) not in known[self.me.address])
         for record in self.desk.records.values():
-            for id, sheet in record.documents.items():
-                if sheet.data:
-                    self.files.add(document_name(record.client, id), PackedDocument(sheet.data).unpacked())
+            for id, kept_one in record.documents.items():
+                if kept_one.data:
+                    self.files.add(document_name(record.client, id), PackedDocument(kept_one.data).unpacked())
         for origin, lines in known.items():
             if origin != self.me.address:
                 for line in lines.values():
@@ -177,7 +178,7 @@ class Filtering:
                 query = standing_query(message.text, self.knowledge)
             except QueryError as error:
                 return desk.refuse(record, message.number, "query", str(error))
-        desk.keep_query(record, id, Kept(message.version, message.text))
+        desk.keep_query(record, id, KeptQuery(message.version, message.text))
         values: dict[str, bytes | None] = {}
         if before is not None and before.text:
             values = self._values(self.poset.remove(id))
@@ -198,8 +199,10 @@ class Filtering:
 
     def _values(self, change: Change) -> dict[str, bytes | None]:
         """First what is new, then what is gone."""
-        texts = {id: one.text for record in self.desk.records.values() for id, one in record.queries.items()}
-        new: dict[str, bytes | None] = {query_line(id): texts[id].encode() for id in change.forwarded}
+        new: dict[str, bytes | None] = {}
+        for id in change.forwarded:
+            record = self.desk.records[id.partition(" ")[0]]
+            new[query_line(id)] = record.queries[id].text.encode()
         return new | {query_line(id): None for id in change.removed}
 
     def _on_progress(self, now: Seconds) -> list[Effect]:
@@ -278,7 +281,7 @@ class Filtering:
             return [desk.done(record, message.number)]
         before = record.documents.get(document.id)
         if before is None or before.version < document.version:
-            desk.keep_document(record, document.id, Sheet(document.version, message.document))
+            desk.keep_document(record, document.id, KeptDocument(document.version, message.document))
             self.files.add(document_name(record.client, document.id), document)
         advertised = self.sheets.number(client_line(record.client))
         arrived, news = Arrived(document, self.knowledge), News(record.address, message.document)
@@ -317,7 +320,7 @@ class Filtering:
     def _on_withdraw(self, record: Record, message: WithdrawAt, now: Seconds) -> list[Effect]:
         before = record.documents.get(message.id)
         if before is None or before.version <= message.version:
-            self.desk.keep_document(record, message.id, Sheet(message.version, b""))
+            self.desk.keep_document(record, message.id, KeptDocument(message.version, b""))
             self.files.remove(document_name(record.client, message.id))
         return [self.desk.done(record, message.number)]
 

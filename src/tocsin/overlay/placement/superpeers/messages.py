@@ -13,12 +13,16 @@ from tocsin.overlay.message import Address, Message, Peer, message, record
 @record
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """Which neighbours a super-peer finds alive; of two, that with the higher life and number counts."""
+    """Which neighbours a super-peer finds alive; of two, that with the higher life and number counts.
+
+    `retired` are super-peers that its operator said are gone for good.
+    """
 
     origin: Address
     life: int
     number: int
     links: tuple[Address, ...]
+    retired: tuple[Address, ...]
     card: bytes
     signature: bytes
 
@@ -320,11 +324,12 @@ class Done(Message):
 @message(192)
 @dataclass(frozen=True, slots=True)
 class Refused(Message):
-    """Your request cannot be done (number 0: your connecting), for this reason."""
+    """Your request cannot be done (number 0: your connecting), for this reason; not final: connect first."""
 
     sender: Peer
     epoch: int
     number: int
+    is_final: bool
     reason: str
 
 

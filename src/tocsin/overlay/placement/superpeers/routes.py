@@ -6,6 +6,11 @@ differ, link states are exchanged, so that nothing depends on any single message
 
 A message for another super-peer is sealed for it and relayed along the shortest path; whoever is in between sees where
 it goes, and nothing else.
+
+All super-peers there ever were must know a query before it stands. One that will never come back would be waited for
+for ever: an operator retires it, anywhere, and all others go on without it. Then what it had stored, and what was on
+its way to clients that have not found another access point, is lost. A retired super-peer that comes back all the same
+is linked with nobody and takes no clients; its operator begins with a new folder.
 """
 
 from __future__ import annotations
@@ -28,6 +33,8 @@ from tocsin.overlay.placement.superpeers.settings import SuperpeerSettings
 Inner: TypeAlias = Callable[[Any, Address, int, Seconds], list[Effect]]
 """Takes a relayed message, who sent it, over how many links."""
 HOPS_MAX = 64
+RETIRED = b"!"
+"""What the names of retired super-peers on the disk begin with."""
 
 
 class Refusal(NamedTuple):
@@ -36,6 +43,12 @@ class Refusal(NamedTuple):
     kind: str
     who: str
     why: str
+
+
+class Retired(NamedTuple):
+    """Told to the operator: a super-peer was retired; perhaps this one."""
+
+    superpeer: Address
 
 
 class Routed(NamedTuple):
@@ -72,7 +85,10 @@ class Routes:
         self.on_change: list[Callable[[Seconds], list[Effect]]] = []
         self.on_client_alive: Callable[[Address, Seconds], bool] = lambda address, now: False
         self._disk = disk
-        self.members = {name.decode() for name in disk} | {self.me.address}
+        self._retiring = {name[len(RETIRED) :].decode() for name in disk if name.startswith(RETIRED)}
+        self.retired: frozenset[Address] = frozenset()
+        """Super-peers that are gone for good, whoever said so."""
+        self.members = {name.decode() for name in disk if not name.startswith(RETIRED)} | {self.me.address}
         """Every super-peer there ever was a way to: all must know a query before it stands."""
         self._heard: dict[Address, Seconds] = {}
         self._tick_at: Seconds = inf
@@ -89,6 +105,17 @@ class Routes:
     def link(self, neighbours: Iterable[Address]) -> None:
         """Other neighbours from now on; both ends of a link must have it."""
         self.configured = tuple(sorted(set(neighbours) - {self.me.address}))
+
+    def retire(self, superpeer: Address, now: Seconds) -> list[Effect]:
+        """An operator says that a super-peer will never come back."""
+        self._retiring.add(superpeer)
+        self._disk[RETIRED + superpeer.encode()] = b""
+        before = self.retired
+        state = self._state_here()
+        return [*self._flood((state,), None), *self._changed(now), *self._tell_retired(before)]
+
+    def _tell_retired(self, before: frozenset[Address]) -> list[Effect]:
+        return [Deliver(Retired(one)) for one in sorted(self.retired - before)]
 
     def refuse(self, kind: str, who: str, why: str) -> list[Effect]:
         """Counts what is refused, and tells the operator."""
@@ -142,11 +169,9 @@ class Routes:
 
     def _state_here(self) -> LinkState:
         self._number += 1
-        unsigned = LinkState(self.me.address, self.life, self._number, self._alive, self.sealing.card, b"")
-        state = LinkState(
-            unsigned.origin, unsigned.life, unsigned.number, unsigned.links, unsigned.card,
-            self.sealing.sign(signed_part(unsigned)),
-        )  # fmt: skip
+        retired = tuple(sorted(self._retiring))
+        said = self.me.address, self.life, self._number, self._alive, retired, self.sealing.card
+        state = LinkState(*said, self.sealing.sign(signed_part(LinkState(*said, b""))))
         self._states[self.me.address] = state
         self._redraw()
         return state
@@ -157,7 +182,10 @@ class Routes:
             digest.update(signed_part(self._states[one]))
         self.mark = int.from_bytes(digest.digest(), "big")
         """A number that is another for every other set of link states."""
-        self.graph = Graph({origin: state.links for origin, state in self._states.items()})
+        self.retired = frozenset(one for state in self._states.values() for one in state.retired)
+        there = self._states.keys() - self.retired
+        self.graph = Graph({origin: self._states[origin].links for origin in there})
+        self.members -= self.retired
         for one in self.graph.reachable(self.me.address) - self.members:
             self.members.add(one)
             self._disk[one.encode()] = b""
@@ -174,7 +202,7 @@ class Routes:
         if sender not in self.configured:
             return self.refuse("stranger", sender, "link states come from neighbours")
         effects: list[Effect] = []
-        new = []
+        new, before = [], self.retired
         for state in message.states:
             known = self._states.get(state.origin)
             if known is not None and (known.life, known.number) >= (state.life, state.number):
@@ -195,7 +223,7 @@ class Routes:
                 effects.append(Send(sender, LinkStates(self.me, tuple(more), False)))
         if new:
             self._redraw()
-            effects += [*self._flood(tuple(new), sender), *self._changed(now)]
+            effects += [*self._flood(tuple(new), sender), *self._changed(now), *self._tell_retired(before)]
         return effects
 
     def card(self, member: Address) -> bytes | None:
@@ -244,5 +272,6 @@ class Routes:
 
 def signed_part(state: LinkState) -> bytes:
     """What a link state's signature is for."""
-    data: bytes = msgpack.packb(("link state", state.origin, state.life, state.number, state.links, state.card))
+    said = "link state", state.origin, state.life, state.number, state.links, state.retired, state.card
+    data: bytes = msgpack.packb(said)
     return data

@@ -135,7 +135,8 @@ class Sheets:
         return effects
 
     def _on_graph(self, now: Seconds) -> list[Effect]:
-        return self._waking(now) if self.behind() else []
+        """Somebody is there who was not, or is gone for good and need not be waited for."""
+        return [*(self._waking(now) if self.behind() else []), *self.on_progress(now)]
 
     def _on_known(self, message: Known, origin: Address, hops: int, now: Seconds) -> list[Effect]:
         before = self._has(origin)
@@ -153,9 +154,10 @@ class Sheets:
         return self._far.get(origin, {})
 
     def sheets(self) -> dict[Address, dict[str, Line]]:
-        """All sheets, this super-peer's own too; without removed lines."""
+        """All sheets, this super-peer's own too; without removed lines, and without those who are gone for good."""
         own = {name: line for name, line in self._lines.items() if line.value is not None}
-        return {self.me.address: own} | self._far
+        retired = self.routes.retired
+        return {self.me.address: own} | {one: lines for one, lines in self._far.items() if one not in retired}
 
     def _on_forward(self, message: Forward, now: Seconds) -> list[Effect]:
         """From a neighbour, down the tree."""

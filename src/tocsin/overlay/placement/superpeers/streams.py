@@ -52,6 +52,7 @@ class Streams:
         self._in: dict[tuple[Address, int], _Incoming] = {}
         routes.node.add(self)
         routes.inner |= {Flow: self._on_flow, Flowed: self._on_flowed}
+        routes.on_change.append(self._on_graph)
 
     def handlers(self) -> dict[type, Handler]:
         """Nothing comes but by relay."""
@@ -67,6 +68,8 @@ class Streams:
         """Sends until it is settled, then calls back."""
         if to == self.me.address:
             return self.take[type(message)](message, to, 0, then, now)
+        if to in self.routes.retired:
+            return then(now)
         stream = self._out.setdefault(to, _Outgoing())
         stream.last += 1
         stream.open[stream.last] = message, then
@@ -95,6 +98,14 @@ class Streams:
         again = [one for one in list(stream.open)[: self.routes.settings.window] if stream.sent_at[one] <= late]
         effects = [effect for number in again for effect in self._flow(to, stream, number, now)]
         return [*effects, *self._waking(to, stream, now)]
+
+    def _on_graph(self, now: Seconds) -> list[Effect]:
+        """What was for a super-peer that is gone for good is not waited for."""
+        gone = [self._out[one] for one in self._out.keys() & self.routes.retired]
+        thens = [then for stream in gone for _, then in stream.open.values()]
+        for stream in gone:
+            stream.open, stream.sent_at = {}, {}
+        return [effect for then in thens for effect in then(now)]
 
     def _on_flowed(self, message: Flowed, origin: Address, hops: int, now: Seconds) -> list[Effect]:
         stream = self._out.get(origin)
