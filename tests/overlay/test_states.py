@@ -174,8 +174,8 @@ def test_every_message_goes_through_the_codec_and_virtual_nodes_change_nothing()
 
 def test_one_node_alone_runs_deep_documents_and_long_queries():
     """Everything is local then: calls must not pile up."""
-    text = "<a>" * 400 + "<b/>" + "</a>" * 400
-    queries = ["/a" * 50, "//a" * 20 + "//b", "/a" * 200 + "/b"]
+    text = "<a>" * 150 + "<b/>" + "</a>" * 150
+    queries = ["/a" * 140, "//a//a//a//b", "/a" * 140 + "/b"]
     calm = CalmStates(1)
     for number, query in enumerate(queries):
         calm.subscribe("n0", f"s{number}", query)

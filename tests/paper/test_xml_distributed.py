@@ -234,7 +234,8 @@ def test_real_documents_are_filtered_as_by_lxml(data_dir):
     article = article[article.index("<article") :]
     queries = [
         "/article/front//title-group/article-title", "//sec/title", "//ref[.//year = '2010']",
-        "//xref[@ref-type = 'bibr']", "/article/body//fig/label", "//sec[title = 'Results']//p", "/article/back/ack", "//nothing", "//sec//sec//sec",
+        "//xref[@ref-type = 'bibr']", "/article/body//fig/label", "//sec[title = 'Results']//p", "/article/back/ack",
+        "//nothing", "//sec//sec//sec",
     ]  # fmt: skip
     for length in (0, 2):
         calm = calm_ring(10, queries, length=length)

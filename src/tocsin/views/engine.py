@@ -7,8 +7,7 @@ different afterwards. Between two steps every view shows what is certain of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tocsin.errors import EventError
 from tocsin.views.aggregate import sort_key
@@ -32,13 +31,12 @@ from tocsin.views.relation import (
     WithoutStep,
 )
 from tocsin.views.ticks import Range
-from tocsin.views.value import json_of
+from tocsin.views.value import PLAIN, json_of
 
 Maker: TypeAlias = Callable[[Node, Sequence[Step], Knowledge], Step | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A row of a view in a new state; row is None if it left."""
 
     view: str
@@ -193,15 +191,16 @@ class ViewRows:
 
     def take(self, rows: Sequence[Row]) -> Iterator[Change]:
         """Those of the rows that look different from before."""
+        shown, keep = self.shown, self._keep
         for row in rows:
-            before = self.shown.get(row.key)
-            if row.is_shown():
-                if self._keep:
-                    self.shown[row.key] = row
+            before = shown.get(row.key)
+            if row.present is True or row.is_shown():
+                if keep:
+                    shown[row.key] = row
                 if before is None or self._looks_different(before, row):
                     yield self.change(row)
             elif before is not None:
-                del self.shown[row.key]
+                del shown[row.key]
                 yield self.change(row)
 
     def state(self) -> Iterator[Change]:
@@ -216,10 +215,13 @@ class ViewRows:
                 return True
         return before.is_final() != row.is_final()
 
-    def _cells(self, row: Row) -> dict[str, Any]:
-        return dict(zip(self._columns, map(json_of, row.cells), strict=False))
-
     def change(self, row: Row) -> Change:
-        """A row as it is told."""
-        key = dict(zip(self._key_names, map(json_of, row.key), strict=True))
-        return Change(self.name, key, self._cells(row) if row.is_shown() else None, row.is_final())
+        """A row as it is told. Most values are plain: they need no call, and this is called for every row."""
+        names, cells = self._columns, row.cells
+        key = {
+            name: v if v.__class__ in PLAIN else json_of(v) for name, v in zip(self._key_names, row.key, strict=True)
+        }
+        if row.present is not True and not row.is_shown():
+            return Change(self.name, key, None, row.is_final())
+        told = {name: v if v.__class__ in PLAIN else json_of(v) for name, v in zip(names, cells, strict=False)}
+        return Change(self.name, key, told, row.is_final())

@@ -39,7 +39,7 @@ class WebLimits:
     """A stream in which nothing happens says so this often."""
     keep_alive_seconds: int = 30
     """How long a connection without a call is kept."""
-    stop_seconds_max: int = 10
+    server_stop_seconds_max: int = 10
     """How long open calls may take to end when the site stops."""
     key_characters_max: int = 200
     """Length of an Idempotency-Key."""

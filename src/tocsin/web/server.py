@@ -74,7 +74,7 @@ def make_server(app: ASGIApp, limits: WebLimits = LIMITS) -> uvicorn.Server:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=limits.keep_alive_seconds,
-        timeout_graceful_shutdown=limits.stop_seconds_max,
+        timeout_graceful_shutdown=limits.server_stop_seconds_max,
         h11_max_incomplete_event_size=limits.header_bytes_max,
     )
     return uvicorn.Server(config)

@@ -17,7 +17,7 @@ from tocsin.site.harvest import sources
 from tocsin.site.harvest.opml import OPML_BYTES_MAX
 from tocsin.web.answers import json_answer, refusal_of
 from tocsin.web.bodies import XML_TYPES, chunks, content_type, json_object, whole
-from tocsin.web.caller import Admitted, TheLimits, TheSite
+from tocsin.web.caller import Admitted, Limit, TheLimits, TheSite
 from tocsin.web.routes import BASE
 from tocsin.web.schemas import (
     BODY,
@@ -132,7 +132,7 @@ async def list_sources(
     caller: Admitted,
     site: TheSite,
     after: Annotated[int, Query(ge=0, le=2**62, description="Only those after this number.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    limit: Limit = 100,
 ) -> Response:
     """Everybody's, with their health."""
     found = await run_in_threadpool(sources.listed, site.store, after, limit)
