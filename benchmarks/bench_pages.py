@@ -166,8 +166,9 @@ def measure_previews(folder: Path, size: Size) -> dict[str, float]:
     """Plain queries of one to three words, each another one."""
     chance = random.Random(3)
     with serving(folder) as served, httpx.Client(base_url=served.url, headers=LIKE_A_BROWSER, timeout=120) as client:
-        start = time.perf_counter()
-        eventually(lambda: served.site.searching._library.last >= size.previewed, 3_600)
+        start, searching = time.perf_counter(), served.site.searching
+        assert searching is not None
+        eventually(lambda: searching._library.last >= size.previewed, 3_600)
         indexed = time.perf_counter() - start
         client.post("/sign-in", data={"seal": seal_of(client.get("/sign-in")), "token": ADMIN_TOKEN})
         seal = seal_of(client.get("/editor"))

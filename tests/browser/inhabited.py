@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from tocsin.cli.demo import samples
@@ -67,7 +68,7 @@ def _sources(store: Store, now: float) -> None:
     """As a harvester leaves them: two are well, one is away, one was paused. None is due while the tests run."""
     day, later = 86_400.0, now + 6 * HOUR
     well = {"tried": now - 1_260.0, "succeeded": now - 1_260.0, "due": later}
-    found = (
+    found: tuple[tuple[str, str, str, tuple[str, ...], dict[str, str], str, dict[str, Any]], ...] = (
         ("feed", "https://journals.example/overlays.xml", "Journal of Overlays", ("journals",), {}, ACTIVE,
          {**well, "brought": now - 3 * HOUR, "documents": 412, "twins": 9}),
         ("oai", "https://repository.example/oai", "University repository", (), {"set": "cs:DC"}, ACTIVE,
@@ -80,7 +81,7 @@ def _sources(store: Store, now: float) -> None:
     )  # fmt: skip
     for kind, address, name, tags, options, state, rest in found:
         source = Source(0, key_of(kind, address, options), kind, address, name, OWNER, 1_800.0, state)
-        assert sources.add(store, replace(source, tags=tags, options=options, created=now - 14 * day, **rest))  # type: ignore[arg-type]
+        assert sources.add(store, replace(source, tags=tags, options=options, created=now - 14 * day, **rest))
 
 
 def _channels(site: Site, store: Store) -> None:

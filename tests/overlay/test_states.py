@@ -150,7 +150,8 @@ def test_pieces_have_the_paths_of_the_document_each_once():
 def paths_in(pieces: list[Piece]) -> Counter[tuple[str, ...]]:
     found = Counter[tuple[str, ...]]()
     for piece in pieces:
-        outline, above = Outline(piece), {-1: ()}
+        outline = Outline(piece)
+        above: dict[int, tuple[str, ...]] = {-1: ()}
         for parent, children in outline.children.items():
             for child in children:
                 above[child] = (*above[parent], outline.name(child))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tocsin.cli import view_site
-from tocsin.cli.console import line, progress, say
+from tocsin.cli.console import progress, say
 from tocsin.errors import EventError, InputError
 from tocsin.files import Rejection, find_inputs
 from tocsin.files.lines import lines
@@ -27,6 +28,7 @@ DESCRIPTION = """Views over event histories: SQL that is kept up to date, event 
 are printed as what is certain of them, such as {"at_least": 80}; final values are plain."""
 
 REJECTIONS_SHOWN = 20
+ENCODE = json.JSONEncoder(ensure_ascii=False).encode  # made once: every changed row is a line
 COLUMNS_FROM = 256  # lines: larger batches are worth their arrays
 Thing = TypeVar("Thing")
 
@@ -107,7 +109,7 @@ def _batches(things: Iterable[Thing], size: int) -> Iterator[list[Thing]]:
 
 
 def _write(changes: Iterable[Change]) -> None:
-    sys.stdout.writelines(line(change.json()) + "\n" for change in changes)
+    sys.stdout.writelines(ENCODE(change.json()) + "\n" for change in changes)
     sys.stdout.flush()
 
 

@@ -8,18 +8,19 @@ in each result. Traffic is counted by `sim.states_bulk`, which equals the nodes'
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
+from pathlib import Path
 
 import numpy as np
 
 from tocsin.errors import SettingError
 from tocsin.lab.notes import Notes
-from tocsin.lab.xml_automaton import types
 from tocsin.markup import read_markup
 from tocsin.overlay.placement.states.settings import Execution
-from tocsin.sim.markup import DocumentShape, DocumentType, QueryShape, documents, queries
+from tocsin.sim.markup import NEWS_DTD, DocumentShape, DocumentType, QueryShape, documents, queries, read_dtd
 from tocsin.sim.ring import Indices, Ring
 from tocsin.sim.states_bulk import BulkAutomaton, BulkDocuments, Traffic, count_filtering
 
@@ -61,10 +62,11 @@ class Workload:
 
 def workload(name: str, count: int, seed: int) -> Workload | None:
     """A workload with so many documents; None if its DTDs are not at hand."""
-    found = types()
-    if not all(one in found for one in TYPES[name]):
+    folder = Path(os.environ.get("TOCSIN_DATA") or "../shared/data") / "xml"
+    files = {NEWS: NEWS_DTD, "NewsML": folder / "NewsMLv1.2.dtd", "DBLP": folder / "dblp.dtd"}
+    if not all(files[one].is_file() for one in TYPES[name]):
         return None
-    kinds = {one: found[one] for one in TYPES[name]}
+    kinds = {one: read_dtd(files[one], one.lower() if one == "DBLP" else one) for one in TYPES[name]}
     shape = DocumentShape(elements_max=ELEMENTS)
     texts = [list(documents(kind, -(-count // len(kinds)), seed, shape)) for kind in kinds.values()]
     mixed = [text for some in zip(*texts, strict=True) for text in some][:count]

@@ -27,7 +27,7 @@ from tocsin.errors import SettingError
 from tocsin.net import control
 from tocsin.net.disk import Journal
 from tocsin.net.driver import Driver
-from tocsin.net.envelope import WallClock
+from tocsin.net.envelope import NANOSECONDS, WallClock
 from tocsin.net.identity import Endpoint, client_context, contact, name_and_endpoint, open_identity, write_private
 from tocsin.net.limits import DEFAULT_LIMITS, NetError, NetLimits
 from tocsin.net.link import FAILURES, connect
@@ -118,6 +118,13 @@ async def resolve(contacts: Sequence[str], limits: NetLimits, say: Say) -> list[
         pause = min(2 * pause, limits.backoff_seconds_max)
 
 
+def steady(wall_clock: WallClock) -> Callable[[], Seconds]:
+    """The clock of a node: it begins at the time of the wall, and never jumps. So the periods that nodes count in are
+    the same on all machines, and go on where they were when a machine has been restarted."""
+    ahead = wall_clock() / NANOSECONDS - time.monotonic()
+    return lambda: time.monotonic() + ahead
+
+
 def paced(tick_seconds: Seconds) -> ChordSettings:
     """The usual settings, for a ring that looks at its neighbours more or less often."""
     pace = tick_seconds / CHORD.tick_seconds
@@ -138,8 +145,13 @@ class Host:
         *,
         equip: Equip | None = None,
         on_deliver: Callable[[Deliver], None] | None = None,
+        kind: type[Member] = Member,
     ) -> None:
-        """`equip(member, disk, life)` plugs in further components; `on_deliver` gets what is for the layer above."""
+        """`equip(member, disk, life)` plugs in further components; `on_deliver` gets what is for the layer above.
+
+        `kind` is what is made: some placements need more than a plain member.
+        """
+        self._kind = kind
         self.settings, self._say, self._wall_clock = settings, say, wall_clock
         self._equip, self._on_deliver = equip, on_deliver
         self._left = asyncio.Event()
@@ -162,7 +174,7 @@ class Host:
                 self._say(f"the last {self._journal.cut_bytes} bytes of the journal were torn by a crash: cut off")
             self.driver = Driver(
                 identity, limits=settings.limits, disk=self._journal, on_deliver=self._delivered,
-                on_error=self._failed, wall_clock=self._wall_clock,
+                on_error=self._failed, clock=steady(self._wall_clock), wall_clock=self._wall_clock,
             )  # fmt: skip
             server = saving = None
             try:
@@ -194,7 +206,7 @@ class Host:
         if contacts is None:
             return
         self._first = tuple(one for one in contacts if one != self.address)
-        self.member = Member(
+        self.member = self._kind(
             self.address, contacts, chord=settings.chord, disk=Drawer(self._journal, ITEMS), incarnation=life
         )
         if self._equip is not None:

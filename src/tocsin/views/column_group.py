@@ -115,8 +115,10 @@ class _Extremes(_Tallies):
         self._values[places] = np.where(self._seen[places], self._pick(before, best), best)
 
     def results(self, places: Array, mores: Sequence[int | None]) -> list[Value]:
-        found = zip(self._values[places].tolist(), self._seen[places].tolist(), mores, strict=True)
-        return [self._result(value, seen, more) for value, seen, more in found]
+        values, seen = self._values[places].tolist(), self._seen[places]
+        if seen.all() and 0 not in mores:  # nothing is final: the commonest case needs no look at each
+            return [SoFar(one, one) for one in values] if self._sign > 0 else [SoFar(one, None, one) for one in values]
+        return [self._result(*one) for one in zip(values, seen.tolist(), mores, strict=True)]
 
     def _result(self, value: Any, seen: bool, more: int | None) -> Value:
         if more == 0:

@@ -42,7 +42,7 @@ from tocsin.web.schemas import (
 )
 
 open_router = APIRouter(tags=["channels"], responses=ERROR | FOUND)
-router = APIRouter(prefix=BASE, tags=["channels"], responses=ERROR)
+router = APIRouter(prefix=BASE, tags=["channels"], responses=ERROR | FOUND)
 
 Number = Annotated[int, Path(ge=1, le=2**62, description="The channel's number.")]
 Code = Annotated[str, Path(max_length=200)]

@@ -12,7 +12,7 @@ A position is a document's place in the one log of the collection; each version 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tocsin.match.nested.translate import Value, keys_of
 from tocsin.model import Document
@@ -106,6 +106,28 @@ class Tables(Protocol):
         """The subscription is gone."""
 
 
+Places = int | dict[int, None]
+"""The position of one document, as it mostly is, or those of several."""
+K = TypeVar("K")
+
+
+def _several(held: Places) -> tuple[int, ...]:
+    return (held,) if isinstance(held, int) else tuple(held)
+
+
+def _joins(table: dict[K, Places], key: K, held: Places, position: int) -> bool:
+    """Adds a position to those that are there; False if it was there."""
+    if isinstance(held, dict):
+        if position in held:
+            return False
+        held[position] = None
+        return True
+    if held == position:
+        return False
+    table[key] = {held: None, position: None}
+    return True
+
+
 class InMemory:
     """The tables as dictionaries."""
 
@@ -113,11 +135,11 @@ class InMemory:
         self.last = 0
         self._numbers: dict[tuple[str, str], int] = {}
         self._next = 0
-        self._sets: dict[Value, dict[int, dict[int, None]]] = {}  # value -> set -> supporters
+        self._sets: dict[Value, dict[int, Places]] = {}  # value -> set -> supporters
         self._values: dict[int, set[Value]] = {}
         self._supported: dict[int, dict[tuple[int, Value], None]] = {}
         self._fields: dict[str, None] = {}
-        self._holders: dict[str, dict[Value, int | dict[int, None]]] = {}  # field -> value -> the one, or the several
+        self._holders: dict[str, dict[Value, Places]] = {}  # field -> value -> holders
         self._current: dict[str, int] = {}
         self._documents: dict[int, Document] = {}
         self._told: dict[int, set[int]] = {}
@@ -142,7 +164,7 @@ class InMemory:
     def drop_set(self, number: int) -> None:
         """Its values go too."""
         for value in self._values.pop(number):
-            for position in self._sets[value].pop(number):
+            for position in _several(self._sets[value].pop(number)):
                 del self._supported[position][number, value]
             if not self._sets[value]:
                 del self._sets[value]
@@ -166,22 +188,26 @@ class InMemory:
 
     def support(self, number: int, value: Value, position: int) -> bool:
         """True if the value is new in the set."""
-        supporters = self._sets.setdefault(value, {}).setdefault(number, {})
-        is_new = not supporters
-        if position not in supporters:
-            supporters[position] = None
-            self._supported.setdefault(position, {})[number, value] = None
-            if is_new:
-                self._values[number].add(value)
-        return is_new
+        sets = self._sets.get(value)
+        if sets is None:
+            sets = self._sets[value] = {}
+        held = sets.get(number)
+        if held is None:
+            sets[number] = position
+            self._values[number].add(value)
+        elif not _joins(sets, number, held, position):
+            return False
+        self._supported.setdefault(position, {})[number, value] = None
+        return held is None
 
     def withdraw(self, number: int, value: Value, position: int) -> bool:
         """True if nobody supports the value any more."""
         supporters = self._sets[value][number]
-        del supporters[position]
         del self._supported[position][number, value]
-        if supporters:
-            return False
+        if isinstance(supporters, dict):
+            del supporters[position]
+            if supporters:
+                return False
         del self._sets[value][number]
         if not self._sets[value]:
             del self._sets[value]
@@ -194,7 +220,8 @@ class InMemory:
 
     def supporter(self, number: int, value: Value) -> int | None:
         """The smallest position."""
-        return min(self._sets.get(value, {}).get(number, ()), default=None)
+        held = self._sets.get(value, {}).get(number)
+        return None if held is None else min(_several(held))
 
     def fields(self) -> Collection[str]:
         """Their names."""
@@ -210,10 +237,8 @@ class InMemory:
         for field, value in holdings:
             of_field = self._holders[field]
             held = of_field.setdefault(value, position)
-            if isinstance(held, dict):
-                held[position] = None
-            elif held != position:
-                of_field[value] = {held: None, position: None}
+            if held is not position:
+                _joins(of_field, value, held, position)
 
     def release(self, position: int) -> None:
         """Undo hold()."""
@@ -226,8 +251,8 @@ class InMemory:
 
     def holders(self, field: str, value: Value) -> Collection[int]:
         """Their positions."""
-        held = self._holders[field].get(value, ())
-        return (held,) if isinstance(held, int) else tuple(held)
+        held = self._holders[field].get(value)
+        return () if held is None else _several(held)
 
     def arrive(self, position: int, document: Document) -> None:
         """The older version is gone."""
@@ -277,8 +302,8 @@ class InMemory:
             "support": [
                 (number, value, position)
                 for value, sets in self._sets.items()
-                for number, positions in sets.items()
-                for position in positions
+                for number, held in sets.items()
+                for position in _several(held)
             ],
             "fields": [(field,) for field in self._fields],
             "holding": [

@@ -17,6 +17,7 @@ them. `words` is the placement of SmartSeer and DHTrie: words have owners on the
     broadcast    a document to every node
     publishers   MAPS: queries at the most promising publishers, for less traffic and not quite every match
     client       a node that is not in the ring itself
+    states       the XML filtering paper's placement: an automaton of XPath queries, each state with an owner
     superpeers   P2P-DIET's placement: no ring, a graph of access points (a package of its own)
 """
 

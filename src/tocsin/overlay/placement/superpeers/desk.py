@@ -296,12 +296,10 @@ class Desk:
             effects += self._release_held(record, now)
         return [*effects, *self._collect(record, now)]
 
-    def _is_alive(self, address: Address, now: Seconds) -> bool:
+    def _is_alive(self, address: Address, now: Seconds) -> None:
         record = self.records.get(client_of(address))
-        if record is None or record.address != address:
-            return False
-        record.heard_at, record.is_online = now, True
-        return True
+        if record is not None and record.address == address:
+            record.heard_at, record.is_online = now, True
 
     def _on_leave(self, message: Leave, now: Seconds) -> list[Effect]:
         record = self.records.get(client_of(message.sender.address))

@@ -83,7 +83,7 @@ class Routes:
         self.refused: Counter[str] = Counter()
         self.inner: dict[type, Inner] = {}
         self.on_change: list[Callable[[Seconds], list[Effect]]] = []
-        self.on_client_alive: Callable[[Address, Seconds], bool] = lambda address, now: False
+        self.on_client_alive: Callable[[Address, Seconds], None] = lambda address, now: None
         self._disk = disk
         self._retiring = {name[len(RETIRED) :].decode() for name in disk if name.startswith(RETIRED)}
         self.retired: frozenset[Address] = frozenset()
@@ -154,9 +154,10 @@ class Routes:
     def _on_probe(self, message: AreYouAlive, now: Seconds) -> list[Effect]:
         sender = message.sender.address
         if sender not in self.configured:
-            if message.is_answer and self.on_client_alive(sender, now):
+            if message.is_answer:  # of a client, which may have been let go since it was asked
+                self.on_client_alive(sender, now)
                 return []
-            return self.refuse("stranger", sender, "it is no neighbour and no client of this super-peer")
+            return self.refuse("stranger", sender, "it is no neighbour of this super-peer")
         self._heard[sender] = now
         effects = self._look(now)
         if not message.is_answer:
