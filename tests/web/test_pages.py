@@ -244,8 +244,8 @@ def test_the_administrator_makes_an_account_and_sees_dead_letters(served):
     colleague = Visitor(served)
     assert colleague.sign_in(tree(made).xpath("string(//*[@class='secret']/code)")).status_code == 303
     assert "no JSON" not in colleague.get("/dead-letters").text
-    assert "Sources" not in words(colleague.get("/"))
-    admin.get("/sources")
+    assert "Follow a source" in words(admin.get("/sources"))
+    assert "Follow a source" not in words(colleague.get("/sources"))  # how they fare is everybody's to see
 
 
 def test_a_page_that_is_not_there_is_told_in_the_language_of_who_asks(served):

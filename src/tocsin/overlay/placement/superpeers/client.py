@@ -119,7 +119,7 @@ class Client(Node):
         self.searches, self.resources = Searches(self), Resources(self, self.kept)
         self._requests: dict[int, _Request] = {}
         self._number = 0
-        self._is_advertised = self._is_settled = False
+        self._is_advertised = self._is_settled = self._is_known = False
         self._upto: int | None = None
         """Of what waited at the access point: up to here it has everything."""
         self._heard_at: Seconds = 0.0
@@ -256,6 +256,7 @@ class Client(Node):
         self.is_connected, self._heard_at, self._upto, self._is_settled = True, now, None, False
         kept.last_epoch, kept.last_access = self.epoch, access
         kept.keep_self()
+        self._is_known = message.knows
         if not message.knows:
             self._is_advertised = False
             kept.forget_access()
@@ -329,7 +330,7 @@ class Client(Node):
                     effects += self.ask(("list", id, owned.version), _publish(me, epoch, owned.data, True), now)
         for id in sorted(kept.withdrawing):
             effects += self.ask(("withdraw", id), _withdraw(me, epoch, id, kept.owned[id].version), now)
-        if not effects and not self._requests and self._left() and not self._is_settled:
+        if not effects and not self._requests and (self._left() or not self._is_known) and not self._is_settled:
             effects += self.ask(("settled",), lambda number: Settled(me, epoch, number), now)
         return effects
 

@@ -54,6 +54,8 @@ class KeptQuery:
 
     version: int
     text: str
+    base: int
+    """Of the record when it was told: what is older than that may be out of date."""
 
 
 @dataclass(slots=True)
@@ -62,6 +64,7 @@ class KeptDocument:
 
     version: int
     data: bytes
+    base: int
 
 
 @dataclass(slots=True)
@@ -126,6 +129,7 @@ class Desk:
         self.records: dict[str, Record] = {}
         self._released: dict[str, int] = {}  # clients that were let go, and the epoch in which they were elsewhere
         self.on_connect: Callable[[Record, Seconds], list[Effect]] = lambda record, now: []
+        self.on_settled: Callable[[Record, Seconds], list[Effect]] = lambda record, now: []
         self.on_release: Callable[[Record, Seconds], list[Effect]] = lambda record, now: []
         self._load()
         routes.node.add(self)
@@ -176,12 +180,14 @@ class Desk:
     def keep_query(self, record: Record, id: str, query: KeptQuery) -> None:
         """Writes a query."""
         record.queries[id] = query
-        self._disk[_key("query", record.client, id)] = msgpack.packb((query.version, query.text))
+        self._disk[_key("query", record.client, id)] = msgpack.packb((query.version, query.text, query.base))
 
     def keep_document(self, record: Record, id: str, document: KeptDocument) -> None:
         """Writes a document."""
         record.documents[id] = document
-        self._disk[_key("document", record.client, id)] = msgpack.packb((document.version, document.data))
+        self._disk[_key("document", record.client, id)] = msgpack.packb(
+            (document.version, document.data, document.base)
+        )
 
     def _drop(self, record: Record, numbers: list[int]) -> list[Then]:
         for number in numbers:
@@ -221,10 +227,7 @@ class Desk:
         knows = record is not None and record.base <= message.last <= record.epoch
         if record is None:
             record = self.records[client] = Record(client, address, message.epoch, message.card)
-        elif not knows:  # it was elsewhere in between: what is known here is out of date, except what was stored
-            effects += self.on_release(record, now)
-            self._clear(record)
-        if not knows:
+        if not knows:  # it was elsewhere in between: what it does not tell again until it has settled is out of date
             record.base = message.epoch
         record.address, record.epoch, record.card = address, message.epoch, message.card
         record.formers = {one: record.formers.get(one, 0) for one in message.formers if one != self.me.address}
@@ -273,7 +276,17 @@ class Desk:
     def _on_settled(self, record: Record, message: Settled, now: Seconds) -> list[Effect]:
         record.is_settled = True
         self.keep(record)
-        return [self.done(record, message.number), *self._collect(record, now)]
+        return [*self.on_settled(record, now), self.done(record, message.number), *self._collect(record, now)]
+
+    def drop_old(self, record: Record) -> tuple[list[str], list[str]]:
+        """Forgets queries and documents that were not told again since the client came back; which ones."""
+        queries = [id for id, one in record.queries.items() if one.base < record.base]
+        documents = [id for id, one in record.documents.items() if one.base < record.base]
+        for id in queries:
+            del record.queries[id], self._disk[_key("query", record.client, id)]
+        for id in documents:
+            del record.documents[id], self._disk[_key("document", record.client, id)]
+        return queries, documents
 
     # --- are you alive? ----------------------------------------------------------------------------------------------
 

@@ -99,6 +99,7 @@ class Filtering:
         self.routes.node.add(self)
         sheets.on_learn, sheets.on_progress = self._on_learn, self._on_progress
         desk.on_connect, desk.on_release = self._on_connect, self._on_release
+        desk.on_settled = self._on_settled
         streams.take[News] = self._on_news
 
     def handlers(self) -> dict[type, Handler]:
@@ -168,6 +169,8 @@ class Filtering:
             return desk.refuse(record, message.number, "impostor", f"{id} is not the id of a query of {record.client}")
         before = record.queries.get(id)
         if before is not None and before.version >= message.version:
+            if before.base != record.base:
+                desk.keep_query(record, id, KeptQuery(before.version, before.text, record.base))
             if before.version == message.version and before.text:
                 self._waiting[record.client, id] = message.number, message.version
                 return self._on_progress(now)
@@ -178,7 +181,7 @@ class Filtering:
                 query = standing_query(message.text, self.knowledge)
             except QueryError as error:
                 return desk.refuse(record, message.number, "query", str(error))
-        desk.keep_query(record, id, KeptQuery(message.version, message.text))
+        desk.keep_query(record, id, KeptQuery(message.version, message.text, record.base))
         values: dict[str, bytes | None] = {}
         if before is not None and before.text:
             values = self._values(self.poset.remove(id))
@@ -215,6 +218,29 @@ class Filtering:
         for name in list(self._open):
             effects += self._close(name)
         return effects
+
+    def _on_settled(self, record: Record, now: Seconds) -> list[Effect]:
+        """A client that was elsewhere has told everything: the rest is out of date."""
+        values: dict[str, bytes | None] = {}
+        live = {id for id, one in record.queries.items() if one.text}
+        queries, documents = self.desk.drop_old(record)
+        for id in queries:
+            self._waiting.pop((record.client, id), None)
+            if id in live:
+                self._local.remove((record.client, id))
+                self._drop(id, values)
+        for id in documents:
+            self.files.remove(document_name(record.client, id))
+        return self.sheets.change(values, now)
+
+    def _drop(self, id: str, values: dict[str, bytes | None]) -> None:
+        """A query leaves, together with others: those that it covered may leave next."""
+        change = self.poset.remove(id)
+        for orphan in change.forwarded:
+            query = self.desk.records[orphan.partition(" ")[0]].queries.get(orphan)
+            if query is not None:
+                values[query_line(orphan)] = query.text.encode()
+        values |= {query_line(one): None for one in change.removed}
 
     def _on_release(self, record: Record, now: Seconds) -> list[Effect]:
         """A client has another access point."""
@@ -274,14 +300,16 @@ class Filtering:
             why = f"{document.id} is not what {record.client} has advertised: advertise it first"
             return desk.refuse(record, message.number, "unadvertised", why)
         name = record.client, document.id, document.version
+        before = record.documents.get(document.id)
+        if before is not None and before.base != record.base:
+            desk.keep_document(record, document.id, KeptDocument(before.version, before.data, record.base))
         if name in self._open:
             self._open[name].number = message.number
             return []
         if name in self._closed:
             return [desk.done(record, message.number)]
-        before = record.documents.get(document.id)
         if before is None or before.version < document.version:
-            desk.keep_document(record, document.id, KeptDocument(document.version, message.document))
+            desk.keep_document(record, document.id, KeptDocument(document.version, message.document, record.base))
             self.files.add(document_name(record.client, document.id), document)
         advertised = self.sheets.number(client_line(record.client))
         arrived, news = Arrived(document, self.knowledge), News(record.address, message.document)
@@ -320,7 +348,7 @@ class Filtering:
     def _on_withdraw(self, record: Record, message: WithdrawAt, now: Seconds) -> list[Effect]:
         before = record.documents.get(message.id)
         if before is None or before.version <= message.version:
-            self.desk.keep_document(record, message.id, KeptDocument(message.version, b""))
+            self.desk.keep_document(record, message.id, KeptDocument(message.version, b"", record.base))
             self.files.remove(document_name(record.client, message.id))
         return [self.desk.done(record, message.number)]
 
