@@ -46,7 +46,7 @@ from tocsin.sim.world import World, constant
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KNOWLEDGE = Knowledge()
-NODES_PATIENCE_SECONDS = 120.0
+NODES_PATIENCE_SECONDS = 60.0
 PACE = paced(0.25)
 STEP_SECONDS = 0.2
 """Of a script. Messages of a step are over before the next begins, in the false world too."""
@@ -228,7 +228,7 @@ async def hosted(placement: str, folder: Path, port: int, contacts: tuple[str, .
             if chord is None or not chord.is_ready:
                 answer({"ready": False})
                 continue
-            near = [chord.predecessor and chord.predecessor.address, chord.table.successors[0].address]
+            near = [chord.predecessor and chord.predecessor.address, *(one.address for one in chord.table.successors)]
             messages, _ = host.driver.count()
             found: dict[str, Any] = {
                 "ready": True, "address": host.address, "near": near, "sent": messages, "counts": host.driver.counts
@@ -395,7 +395,7 @@ class Nodes:
         ring = sorted(found, key=lambda one: peer(one["address"]).key)
         after = [*ring[1:], ring[0]]
         return all(
-            one["near"][1] == next["address"] and next["near"][0] == one["address"]
+            one["near"][1:2] == [next["address"]] and next["near"][0] == one["address"]
             for one, next in zip(ring, after, strict=True)
         )
 

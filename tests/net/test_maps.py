@@ -22,7 +22,7 @@ OTHERS = ["jazz trumpet", "garden roses", "tax law"]
 
 class Stage:
     """Five processes. `owner` keeps the directory's statistics of the word, and publishes most documents with it;
-    `second` publishes it often too; `reader` subscribes; `rare` and `never` are named by what they publish."""
+    `second` publishes it often too, `rare` once, `never` never; `reader` subscribes."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
@@ -56,6 +56,10 @@ class Stage:
         report = self.nodes.status(self.reader)["reports"].get(subscription, {"publishers": ()})
         return {self.nodes.addresses.index(publisher) for publisher in report["publishers"]}
 
+    def recall(self, subscription: str) -> list[float]:
+        """As it was measured, its interval, and how many were asked; empty as long as nothing was."""
+        return self.nodes.status(self.reader)["reports"][subscription]["recall"] or []
+
     def until_posted(self) -> None:
         """Statistics of all that was published before are in the directory: the end of an interval, and a little."""
         start = self.nodes.status(self.reader)["now"]
@@ -79,12 +83,10 @@ def test_five_processes_find_the_best_publishers_and_hear_them_when_a_publisher_
         # The clock that intervals are counted by is that of the wall, on whichever machine a node is.
         assert all(abs(one["now"] - time()) < 60 for one in nodes.statuses())
 
+        # Collections of one size, with 6, 4, 1 and 0 documents of the topic: selection and prediction say the same.
         for number in range(6):
-            stage.publish(owner, f"chord {OTHERS[number % 3]}")
-            stage.publish(never, OTHERS[number % 3])
-            if number < 4:
-                stage.publish(second, "chord networks")
-        stage.publish(rare, "chord, once")
+            for node, matching in ((owner, 6), (second, 4), (rare, 1), (never, 0)):
+                stage.publish(node, f"{'chord' if number < matching else 'piano'} {OTHERS[number % 3]}")
         stage.publish(stage.reader, "tax law")
         stage.until_posted()
         early = set(stage.documents)
@@ -102,11 +104,11 @@ def test_five_processes_find_the_best_publishers_and_hear_them_when_a_publisher_
         ] * 6
         assert [stage.publish(rare, "chord again") for _ in range(2)] == [0, 0]
         nodes.wait(lambda: stage.heard("some") == stage.due(owner, second) - early)
-        nodes.wait(lambda: nodes.status(stage.reader)["reports"]["some"]["recall"] is not None)
-        value, low, high, asked = nodes.status(stage.reader)["reports"]["some"]["recall"]
-        assert asked > 0
         truth = len(stage.heard("some")) / len(stage.due(*nodes.living) - early)
-        assert value == pytest.approx(truth)
+        assert truth == 6 / 8
+        nodes.wait(lambda: stage.recall("some")[:1] == [pytest.approx(truth)])
+        value, low, high, asked = stage.recall("some")
+        assert asked > 0
         assert low <= value <= high < 1
         print(f"recall of two publishers of five: measured {value:.0%}, true {truth:.0%}")
 
@@ -117,16 +119,15 @@ def test_five_processes_find_the_best_publishers_and_hear_them_when_a_publisher_
         nodes.act("subscribe", stage.reader, "late", QUERY, 1.0)
         nodes.wait(lambda: {second, rare} <= stage.monitored("late"))
         before = set(stage.documents)
-        assert stage.publish(second, "chord for two") == 2
+        assert stage.publish(second, "chord for two") >= 1
         assert stage.publish(rare, "chord for the late one") >= 1
         nodes.wait(lambda: stage.heard("late") == stage.due(second, rare) - before)
 
-        # It comes back, and still keeps its query.
+        # It comes back, and is heard again.
         nodes.start(owner)
         nodes.until_right()
         nodes.wait(lambda: owner in stage.monitored("late"))
         stage.publish(owner, "chord from the dead")
-        nodes.wait(lambda: stage.due(owner, second) - early <= stage.heard("some"))
         nodes.wait(lambda: stage.heard("late") == stage.due(*nodes.living) - before)
 
         # X2: unsubscribing leaves nothing anywhere.
@@ -136,6 +137,7 @@ def test_five_processes_find_the_best_publishers_and_hear_them_when_a_publisher_
         assert [one["kept"] for one in nodes.statuses()] == [[]] * 5
         assert nodes.status(stage.reader)["reports"] == {}
         assert {stage.publish(node, "chord for nobody") for node in nodes.living} == {0}
+        assert stage.heard("some") <= stage.due(*nodes.living) - early
         assert not [one["counts"] for one in nodes.statuses() if "failed" in one["counts"]]
 
 
@@ -182,7 +184,7 @@ def test_messages_and_bytes_of_the_world_are_those_of_real_connections(tmp_path:
 
 @pytest.mark.row("X4")
 def test_messages_and_bytes_of_the_world_are_those_of_processes(tmp_path: Path) -> None:
-    steps = trace(3, 5, 30)
-    addresses, counted = in_processes("maps in steps", steps, 5, tmp_path)
+    steps = trace(3, 4, 24)
+    addresses, counted = in_processes("maps in steps", steps, 4, tmp_path)
     assert counted == in_the_world("maps in steps", steps, addresses)
     assert counted[0].keys() >= SAID

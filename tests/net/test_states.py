@@ -151,7 +151,7 @@ def test_messages_and_bytes_of_the_world_are_those_of_real_connections(
 @pytest.mark.row("X4")
 @pytest.mark.parametrize("execution", [RECURSIVE, pytest.param(ITERATIVE, marks=pytest.mark.slow)])
 def test_messages_and_bytes_of_the_world_are_those_of_processes(tmp_path: Path, execution: str) -> None:
-    steps = trace(3, 5, 24)
-    addresses, counted = in_processes(execution, steps, 5, tmp_path)
+    steps = trace(3, 4, 20)
+    addresses, counted = in_processes(execution, steps, 4, tmp_path)
     assert counted == in_the_world(execution, steps, addresses)
     assert counted[0].keys() >= SAID[execution]
