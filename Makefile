@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PYTHON_FILES := src tools tests $(if $(wildcard benchmarks/*.py),benchmarks)
 BENCH_SIZE ?= small
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= 3
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -39,7 +39,7 @@ FORCE:
 run: $(INSTALLED) ## a site with generated documents and sample subscriptions; ctrl-C ends it
 	@$(BIN)/tocsin up --demo
 
-test: $(INSTALLED) ## the tests, without the slow ones, in TEST_PROCESSES processes (2)
+test: $(INSTALLED) ## the tests, without the slow ones, in TEST_PROCESSES processes (3)
 	@$(BIN)/python -m pytest -q -m "not slow" -n $(TEST_PROCESSES) --dist loadfile
 
 test-slow: $(INSTALLED) ## the slow tests: fuzzing, whole corpora, volume

@@ -6,6 +6,8 @@ import base64
 import re
 import time
 
+import pytest
+
 from tests.browser.driving import DESKTOP, PHONE
 from tests.browser.inhabited import TOKEN
 from tests.site.receiver import receiving
@@ -18,6 +20,7 @@ TEXTS = (
 )
 
 
+@pytest.mark.slow
 def test_a_researcher_gets_a_daily_digest_of_new_papers(site, box, browse, picture, axe):
     published = [item("p1", title="Gossip in the open sea", text=TEXTS[0])]
     with serving(lambda path, headers: Reply(rss(*published, title="Ocean Letters"))) as feed:

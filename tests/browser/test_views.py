@@ -29,7 +29,7 @@ def cells(browser: Browser) -> list[list[str]]:
     return [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")] for row in rows]
 
 
-@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("window", ["desktop", pytest.param("phone_dark", marks=pytest.mark.slow)])
 def test_a_view_is_made_followed_live_and_subscribed_to(site, browse, axe, window):
     """Provisional values look provisional, and become plain by themselves when they are final."""
     browser = browse(**WINDOWS[window])

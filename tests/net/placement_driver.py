@@ -1,5 +1,6 @@
 """A node of a placement in a process of its own, and how tests speak with it: a line of JSON each way.
 
+    nursery                                  makes such processes: what all of them need is imported once
     hosted PLACEMENT FOLDER PORT [CONTACT]   a node as it is deployed: `net.host`, with its disk and its own timers
     scripted PLACEMENT FOLDER                a node whose time passes in the steps of a script (X4)
 
@@ -12,17 +13,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, MutableMapping
+from contextlib import ExitStack, suppress
+from functools import cache
 from heapq import heappop, heappush
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 from tests.net.proxy import free_port
 from tests.net.rings import LOOPBACK, drivers, total, until
+from tocsin.markup import read_markup
+from tocsin.match.paths import PathIndex
 from tocsin.model import Document
 from tocsin.net.driver import Driver
 from tocsin.net.host import Host, HostSettings, paced
@@ -42,12 +52,13 @@ from tocsin.overlay.placement.states import Execution, States, StateSettings
 from tocsin.overlay.placement.states.key import STATE_KIND
 from tocsin.overlay.placement.words import Words
 from tocsin.query.semantics import Knowledge
+from tocsin.query.xpath import parse_xpath
 from tocsin.sim.world import World, constant
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KNOWLEDGE = Knowledge()
 NODES_PATIENCE_SECONDS = 60.0
-PACE = paced(0.25)
+PACE = paced(0.15)
 STEP_SECONDS = 0.2
 """Of a script. Messages of a step are over before the next begins, in the false world too."""
 SCRIPTED = ChordSettings(successors=4, fingers_per_tick=1)
@@ -112,7 +123,7 @@ class Automaton:
         return {"kept": len(items), "owned": len(owned), "requests": dict(self.states.owner.requests)}
 
 
-QUICK = PublishersSettings(interval_seconds=1.0, carry_seconds=0.2, reposition_seconds=2.0, exact=False)
+QUICK = PublishersSettings(interval_seconds=0.5, carry_seconds=0.2, reposition_seconds=2.0, exact=False)
 IN_STEPS = PublishersSettings(interval_seconds=2.0, carry_seconds=0.5, reposition_seconds=4.0, set_support=2)
 PLACEMENTS: dict[str, tuple[type[Maps] | type[Automaton], Any]] = {
     "maps": (Maps, QUICK),
@@ -279,12 +290,44 @@ async def scripted(placement: str, folder: Path) -> None:
     await driver.close()
 
 
-def main() -> None:
-    how, placement, folder, *rest = sys.argv[1:]
+def live(how: str, placement: str, folder: str, *rest: str) -> None:
     if how == "scripted":
         asyncio.run(scripted(placement, Path(folder)))
     else:
         asyncio.run(hosted(placement, Path(folder), int(rest[0]), tuple(rest[1:])))
+
+
+@cache
+def warm() -> None:
+    """Loads the kernels that check predicates: once, not in every process."""
+    index = PathIndex()
+    index.add(0, parse_xpath("/a[b = 1]//c"))
+    assert index.match(read_markup("<a><b>1</b><c/></a>")).tolist() == [0]
+
+
+def nursery() -> None:
+    """A process for each line of standard input: the socket where it is expected, its log, its words."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while line := sys.stdin.readline():
+        where, log, *words = json.loads(line)
+        if PLACEMENTS[words[1]][0] is Automaton:
+            warm()
+        if os.fork():
+            continue
+        status = 1
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(where)
+                sys.stdin, sys.stdout = connection.makefile("r"), connection.makefile("w")
+                answer(os.getpid())
+                live(*words)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
 
 
 # --- for tests -------------------------------------------------------------------------------------------------------
@@ -293,32 +336,73 @@ def main() -> None:
 class Remote:
     """A process that can be asked, and killed."""
 
-    def __init__(self, log: Path, *words: str) -> None:
-        self._log = log
-        with log.open("ab") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.net.placement_driver", *words],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,
-            )  # fmt: skip
+    def __init__(self, connection: socket.socket, log: Path) -> None:
+        self._connection, self._log = connection, log
+        self._reader = connection.makefile("r")
+        self._pid: int = self.hear()
 
     def hear(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self._reader.readline()
         assert line, self._log.read_text()
         return json.loads(line)
 
     def ask(self, *words: Any) -> Any:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(words) + "\n")
-        self.process.stdin.flush()
+        self._connection.sendall(f"{json.dumps(words)}\n".encode())
         return self.hear()
 
     def kill(self) -> None:
-        self.process.kill()
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            pipe.close()
-        self.process.wait()
+        """SIGKILL; comes back when it is dead."""
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        with suppress(OSError):
+            while self._reader.read():
+                pass
+        self._reader.close()
+        self._connection.close()
+
+
+class Nursery:
+    """Where processes come from, and end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._short = TemporaryDirectory()  # the name of a socket has a hundred characters at most
+        self._door = socket.socket(socket.AF_UNIX)
+        self._door.settimeout(NODES_PATIENCE_SECONDS)
+        self._where = str(Path(self._short.name) / "door")
+        self.children: dict[int, Remote] = {}
+
+    def __enter__(self) -> Nursery:
+        self._door.bind(self._where)
+        self._door.listen()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.net.placement_driver"], stdin=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for remote in self.children.values():
+            remote.kill()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._door.close()
+        self._short.cleanup()
+
+    def bear(self, node: int, how: str, placement: str, *rest: str) -> Remote:
+        """Begins the process of a node, in its folder."""
+        log = self._folder / f"log{node}"
+        words = [self._where, str(log), how, placement, str(self._folder / f"n{node}"), *rest]
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(words) + "\n")
+        self._process.stdin.flush()
+        connection, _ = self._door.accept()
+        connection.settimeout(NODES_PATIENCE_SECONDS)
+        self.children[node] = Remote(connection, log)
+        return self.children[node]
+
+    def kill(self, node: int) -> None:
+        self.children.pop(node).kill()
 
 
 class Nodes:
@@ -327,37 +411,35 @@ class Nodes:
     def __init__(self, folder: Path, *placements: str) -> None:
         self._placements, self._folder = placements, folder
         self._ports = [free_port() for _ in placements]
-        self.living: dict[int, Remote] = {}
+        self._nursery = Nursery(folder)
+        self.living = self._nursery.children
         self.addresses: list[Address] = []
         self._heard: list[tuple[int, str, str, int]] = []
         """Notices of nodes that were killed since."""
 
     def __enter__(self) -> Nodes:
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(self._nursery)
             for node in range(len(self._ports)):
                 self.start(node)
             self.until_right()
-        except BaseException:
-            self.__exit__()
-            raise
-        self.addresses = [self.status(node)["address"] for node in self.living]
+            self.addresses = [self.status(node)["address"] for node in self.living]
+            self._open = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for remote in self.living.values():
-            remote.kill()
+        self._open.close()
 
     def start(self, node: int) -> None:
         """After a kill it finds the ring again by itself."""
         is_new = node and not (self._folder / f"n{node}").exists()
         contact = [f"127.0.0.1:{self._ports[0]}"] if is_new else []
-        words = ["hosted", self._placements[node], str(self._folder / f"n{node}"), str(self._ports[node]), *contact]
-        self.living[node] = Remote(self._folder / f"log{node}", *words)
+        self._nursery.bear(node, "hosted", self._placements[node], str(self._ports[node]), *contact)
 
     def kill(self, node: int) -> None:
         """SIGKILL; what it was told is remembered here."""
         self._heard += self._notices(node)
-        self.living.pop(node).kill()
+        self._nursery.kill(node)
 
     def act(self, what: str, node: int, *rest: Any) -> int:
         """How many messages it sent at once."""
@@ -456,10 +538,8 @@ async def in_drivers(placement: str, steps: list[Step], nodes: int, folder: Path
 
 
 def in_processes(placement: str, steps: list[Step], nodes: int, folder: Path) -> tuple[list[Address], Counted]:
-    remotes: list[Remote] = []
-    try:
-        for node in range(nodes):
-            remotes.append(Remote(folder / f"log{node}", "scripted", placement, str(folder / f"n{node}")))
+    with Nursery(folder) as nursery:
+        remotes = [nursery.bear(node, "scripted", placement) for node in range(nodes)]
         addresses = [remote.hear() for remote in remotes]
         for number, step in enumerate(steps):
             for node, remote in enumerate(remotes):
@@ -470,9 +550,6 @@ def in_processes(placement: str, steps: list[Step], nodes: int, folder: Path) ->
         counts = [remote.ask("told") for remote in remotes]
         told = Counter(text for *_, some in counts for text in some)
         return addresses, (*total([(Counter(one[0]), Counter(one[1])) for one in counts]), told)
-    finally:
-        for remote in remotes:
-            remote.kill()
 
 
 def _until_quiet(remotes: list[Remote]) -> None:
@@ -487,4 +564,4 @@ def _until_quiet(remotes: list[Remote]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    nursery()

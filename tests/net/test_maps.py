@@ -6,17 +6,18 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 from random import Random
-from time import time
+from time import sleep, time
 
 import pytest
 
-from tests.net.placement_driver import KNOWLEDGE, Nodes, Step, in_drivers, in_processes, in_the_world, script
+from tests.net.placement_driver import KNOWLEDGE, QUICK, Nodes, Step, in_drivers, in_processes, in_the_world, script
 from tests.net.rings import true_owner
 from tocsin.model import Document
 from tocsin.overlay.placement.publishers.directory import term_key
 from tocsin.query import holds, parse_subscription
 
 QUERY = "chord"
+INTERVAL = QUICK.interval_seconds
 OTHERS = ["jazz trumpet", "garden roses", "tax law"]
 
 
@@ -64,13 +65,15 @@ class Stage:
         """Statistics of all that was published before are in the directory: the end of an interval, and a little."""
         start = self.nodes.status(self.reader)["now"]
         self.nodes.wait(
-            lambda: all(one["now"] // 1.0 > start // 1.0 and one["unposted"] == 0 for one in self.nodes.statuses())
+            lambda: all(one["now"] > start + 2 * INTERVAL and one["unposted"] == 0 for one in self.nodes.statuses())
         )
 
     def until_ranked(self) -> None:
-        """A ranking of the first subscription was just made: the next is a period away."""
+        """A ranking of the first subscription was just made, and what it asked others is answered: the next is nearly
+        a period away, and will ask what was missed since."""
         before = self._rankings()
         self.nodes.wait(lambda: self._rankings() > before)
+        sleep(0.2 * QUICK.reposition_seconds)
 
     def _rankings(self) -> int:
         return Counter(id for id, _ in self.nodes.told(self.reader, "Repositioned"))["some"]
@@ -145,7 +148,7 @@ def test_five_processes_find_the_best_publishers_and_hear_them_when_a_publisher_
 
 
 WORDS = [f"word{number}" for number in range(6)]
-SAID = {"Carried", "Post", "Posted", "Route", "Statistics", "Totals", "Keep", "Kept", "Notify", "Heard"}
+SAID = {"Carried", "Posted", "Route", "Statistics", "Totals", "Keep", "Kept", "Notify", "Heard"}
 """What the nodes of MAPS say, at least; questions are inside of routes."""
 
 
@@ -168,18 +171,20 @@ def trace(seed: int, nodes: int, acts: int) -> list[Step]:
                 steps.append(["subscribe", standing[id][0], id, chance.choice(WORDS), standing[id][1]])
         else:
             steps.append(["publish", who, f"d{number}", " ".join([WORDS[who], *chance.sample(WORDS, 2)])])
+    steps += [["unsubscribe", who, id] for id, (who, _) in list(standing.items())[:2]]
     return script(nodes, steps)
 
 
 @pytest.mark.row("X4")
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 20))
 def test_messages_and_bytes_of_the_world_are_those_of_real_connections(tmp_path: Path, seed: int) -> None:
     steps = trace(seed, 5, 40)
     addresses, counted = asyncio.run(in_drivers("maps in steps", steps, 5, tmp_path))
     assert counted == in_the_world("maps in steps", steps, addresses)
     assert counted != in_the_world("maps in steps", steps[:-5], addresses)  # one round less is seen
     assert counted[0].keys() >= SAID
-    assert {text.split()[1] for text in counted[2]} >= {"Standing", "Notified", "Repositioned", "Measured", "Told"}
+    assert {text.split()[1] for text in counted[2]} >= {"Standing", "Ended", "Notified", "Repositioned", "Told"}
 
 
 @pytest.mark.row("X4")

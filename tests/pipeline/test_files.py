@@ -58,7 +58,7 @@ def written(path: Path, lines: Sequence[str | dict]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_random_documents_of_every_kind(both, tmp_path, seed) -> None:
     """Words, paths, both, nested; repeats, replacements, conflicts; records that are no documents."""
     rng, tangle = np.random.default_rng([seed, 41]), Tangle(seed)

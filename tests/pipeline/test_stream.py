@@ -198,7 +198,9 @@ def test_a_stream_that_is_started_again_goes_on_where_it_was(store, tmp_path, sp
     assert told(store) == [("s", f"d{turn}", 1) for turn in range(3)]
 
 
-@pytest.mark.parametrize("lost", ["checkpoint", "snapshots", "statistics"])
+@pytest.mark.parametrize(
+    "lost", ["checkpoint", *(pytest.param(one, marks=pytest.mark.slow) for one in ("snapshots", "statistics"))]
+)
 def test_what_the_pipeline_keeps_may_be_lost_as_long_as_the_store_is_there(store, tmp_path, spark, lost):
     subscribe(store, "s", "peer")
     for turn in range(2):

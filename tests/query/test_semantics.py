@@ -10,13 +10,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.query.strategies import corpora, documents, meanings, runs, trees
 from tests.steps import steps
 from tocsin.model import Document
-from tocsin.query.ast import And, Near, Not, Or, Words
+from tocsin.query.ast import And, Equals, Near, Not, Or, Words
 from tocsin.query.parse import parse
 from tocsin.query.score import Statistics
 from tocsin.query.semantics import Knowledge, holds
@@ -583,6 +583,8 @@ def test_the_same_query_written_in_several_ways_gives_the_same_matches(ways):
 
 @pytest.mark.row("X1")
 @given(meanings(), corpora())
+@example(Words(None, "peer peer"), [Document("d0", {"title": ("peer",)})])
+@example(Equals("title", "peer grid"), [Document("d0", {"title": ("peer", "grid")})])
 def test_a_tree_and_its_text_give_the_same_matches(query, corpus):
     knowledge = Knowledge(Analysis(), Statistics.of(corpus, Analysis()), corpus)
     again = parse(show(query))

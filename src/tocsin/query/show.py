@@ -7,6 +7,7 @@ import re
 from tocsin.query.ast import And, Bound, Equals, Exists, In, Near, Not, Or, Prefix, Query, Range, Similar, Words
 
 OPERATORS = ("AND", "OR", "NOT", "NEAR")
+_SPACE = re.compile(r"\s")  # in a term that was not parsed: text would split it
 _SPECIAL = re.compile(r'[\s\\()":=<>~\[\]{}*?^+/!&|-]')
 
 
@@ -20,7 +21,7 @@ def show(query: Query) -> str:
         case Not(part):
             return f"NOT {_grouped(part, Or, And)}"
         case Words(field, text, quoted):
-            return _on(field, _quote(text) if quoted else text)
+            return _on(field, _quote(text) if quoted or _SPACE.search(text) else text)
         case Near(field, operands, gaps, ordered):
             chain = _quote_unless_plain(operands[0])
             for (low, high), word in zip(gaps, operands[1:], strict=True):
@@ -28,7 +29,7 @@ def show(query: Query) -> str:
                 chain += _quote_unless_plain(word)
             return f"{field}:({chain})" if field else chain
         case Equals(field, text, quoted):
-            return f"{field} = {_quote(text) if quoted else text}"
+            return f"{field} = {_quote(text) if quoted or _SPACE.search(text) else text}"
         case Prefix(field, text):
             return _on(field, _SPECIAL.sub(r"\\\g<0>", text) + "*")
         case Exists(field):
