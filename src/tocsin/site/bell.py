@@ -44,7 +44,8 @@ class Bell:
                 return True
             self._sleepers[future] = loop
         try:
-            await asyncio.wait_for(future, timeout)
+            async with asyncio.timeout(timeout):  # wait_for may lose a cancellation that comes with the ring
+                await future
         except TimeoutError:
             return self._count > seen
         finally:
