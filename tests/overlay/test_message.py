@@ -13,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.errors import TocsinError
-from tocsin.overlay import member  # noqa: F401 — registers the messages of all components
+from tocsin.overlay import delivery, member  # noqa: F401 — registers the messages of all components, as these do:
+from tocsin.overlay.placement import states, words  # noqa: F401
+from tocsin.overlay.placement.publishers import placement  # noqa: F401
+from tocsin.overlay.placement.superpeers import client, superpeer  # noqa: F401
 from tocsin.overlay.message import (
     VERSION,
     Message,
@@ -39,7 +42,10 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     if is_dataclass(hint) and isinstance(hint, type):
         return messages(hint)
     if typing.get_origin(hint) is tuple:
-        return st.lists(values(typing.get_args(hint)[0]), max_size=4).map(tuple)
+        parts = typing.get_args(hint)
+        if parts[-1] is not Ellipsis:
+            return st.tuples(*map(values, parts))
+        return st.lists(values(parts[0]), max_size=4).map(tuple)
     if typing.get_args(hint):
         return st.none() | values(typing.get_args(hint)[0])
     simple: dict[Any, st.SearchStrategy[Any]] = {
