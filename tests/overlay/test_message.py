@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 
 from tocsin.errors import TocsinError
 from tocsin.overlay import delivery, member  # noqa: F401 — registers the messages of all components, as these do:
-from tocsin.overlay.placement import states, words  # noqa: F401
-from tocsin.overlay.placement.publishers import placement  # noqa: F401
-from tocsin.overlay.placement.superpeers import client, superpeer  # noqa: F401
 from tocsin.overlay.message import (
     VERSION,
     Message,
@@ -30,6 +27,9 @@ from tocsin.overlay.message import (
     size_of,
 )
 from tocsin.overlay.multicast import Cast, Receipt
+from tocsin.overlay.placement import states, words  # noqa: F401
+from tocsin.overlay.placement.publishers import placement  # noqa: F401
+from tocsin.overlay.placement.superpeers import client, superpeer  # noqa: F401
 from tocsin.sim.checks import Note
 
 KEYS = st.integers(0, 2**64 - 1)
