@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +61,28 @@ def test_every_command_and_argument_says_what_it_does(command):
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.path)
 def test_every_setting_says_what_it_means(setting):
     assert setting.meaning, f"{setting.path} has no string under it in its class"
+
+
+DECLARED = re.compile(r"^class (\w+(?:Settings|Limits))\b", re.MULTILINE)
+NOT_AN_OPERATORS = {
+    "HostSettings", "SuperpeerHostSettings",  # made from the options of `tocsin node`
+    "CacheLimits", "DialogueSettings", "Settings", "SiteSettings",  # inner workings; groups of those that are listed
+}  # fmt: skip
+
+
+def test_no_settings_are_left_out_of_the_page():
+    """Those of the simulator describe experiments: the lab's results name them."""
+    files = [path for path in (ROOT / "src").rglob("*.py") if path.parent.name != "sim"]
+    declared = {name for path in files for name in DECLARED.findall(path.read_text(encoding="utf-8"))}
+    page = (reference.FOLDER / "settings.md").read_text(encoding="utf-8")
+    told = {name for name in declared if f"`{name}." in page}
+    groups = {type(value).__name__ for value in _holders(Installation())}
+    assert declared - told - groups - NOT_AN_OPERATORS == set()
+
+
+def _holders(root: Any) -> list[Any]:
+    inner = [getattr(root, field.name) for field in fields(root)]
+    return [root, *(one for value in inner if is_dataclass(value) for one in _holders(value))]
 
 
 def test_every_setting_has_its_own_name():

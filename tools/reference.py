@@ -289,11 +289,16 @@ def pages() -> dict[Path, str]:
     from tocsin.net.limits import NetLimits
     from tocsin.overlay.chord import ChordSettings
     from tocsin.overlay.multicast import MulticastSettings
+    from tocsin.overlay.placement.publishers.settings import PublishersSettings
     from tocsin.overlay.placement.settings import PlacementSettings
+    from tocsin.overlay.placement.states.settings import StateSettings
+    from tocsin.overlay.placement.superpeers.settings import SuperpeerSettings
+    from tocsin.views.broker.broker import BrokerSettings
     from tocsin.views.limits import ViewLimits
     from tocsin.web.routes import TABLE
 
-    code = [ViewLimits, ChordSettings, MulticastSettings, PlacementSettings, NetLimits]
+    placements = [PlacementSettings, PublishersSettings, StateSettings, SuperpeerSettings]
+    code = [ViewLimits, BrokerSettings, ChordSettings, MulticastSettings, *placements, NetLimits]
     return {
         FOLDER / "commands.md": commands_page(cli.parser()),
         FOLDER / "settings.md": settings_page(Installation, code),

@@ -14,7 +14,6 @@ import tantivy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import DATA
 from tocsin import Analysis, Document, Knowledge, Statistics, holds, parse, score
 from tocsin.cli import main
 from tocsin.errors import QueryError, SettingError
@@ -282,11 +281,8 @@ def test_conjunctions_go_the_short_way_and_are_answered_as_the_oracle_does(store
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(2_000, marks=pytest.mark.slow)])
-def test_conjunctions_over_real_papers_are_answered_as_the_oracle_does(store, tmp_path, count):
-    path = DATA / "scholarly" / "elife_papers.jsonl.gz"
-    if not path.exists():
-        pytest.skip("the real data are not here")
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
+def test_conjunctions_over_real_papers_are_answered_as_the_oracle_does(store, tmp_path, data_dir, count):
+    with gzip.open(data_dir / "scholarly" / "elife_papers.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in islice(lines, count)]
     texts = [{"title": (row["title"],), "abstract": (row["abstract"] or "",)} for row in rows]
     every = [Document(row["id"], one) for row, one in zip(rows, texts, strict=True)]

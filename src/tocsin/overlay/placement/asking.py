@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from tocsin.overlay.chord import Chord
 from tocsin.overlay.key import Key
@@ -30,10 +30,6 @@ from tocsin.overlay.placement.messages import (
 Answered: TypeAlias = Callable[[Any, Seconds], list[Effect]]
 """Called with the answer, or with None when there is none."""
 
-ANSWERS: dict[type, type[Any]] = {
-    AskFrequency: Frequency, AskRange: OwnRange, AskList: Listed, Judge: Judged, Fetch: Resource, Share: Shared,
-    AskDocument: GivenDocument,
-}  # fmt: skip
 AGAIN_SECONDS = 2.0
 ATTEMPTS_MAX = 20
 
@@ -51,6 +47,11 @@ class Asking:
     """Numbers questions, and gives answers to those who wait for them."""
 
     name = "asking"
+    answers: ClassVar[dict[type, type[Any]]] = {
+        AskFrequency: Frequency, AskRange: OwnRange, AskList: Listed, Judge: Judged, Fetch: Resource, Share: Shared,
+        AskDocument: GivenDocument,
+    }  # fmt: skip
+    """What each question is answered with; another placement has its own."""
 
     def __init__(self, chord: Chord) -> None:
         self.chord = chord
@@ -60,7 +61,7 @@ class Asking:
 
     def handlers(self) -> dict[type, Handler]:
         """Types of messages, and who takes them."""
-        return dict.fromkeys(ANSWERS.values(), self._on_answer)
+        return dict.fromkeys(self.answers.values(), self._on_answer)
 
     def start(self, now: Seconds) -> list[Effect]:
         """Nothing to begin with."""
@@ -99,7 +100,7 @@ class Asking:
 
     def _on_answer(self, message: Any, now: Seconds) -> list[Effect]:
         question = self._open.get(message.request)
-        if question is None or ANSWERS[type(question.message)] is not type(message):
+        if question is None or self.answers[type(question.message)] is not type(message):
             return []
         del self._open[message.request]
         return question.then(message, now)

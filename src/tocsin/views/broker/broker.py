@@ -38,9 +38,11 @@ class BrokerSettings:
     """How a broker behaves in time."""
 
     ticks_per_second: float = 10.0
+    """How many ticks a source counts in a second."""
     patience_seconds: Seconds = 1.0
     """After this long without news a broker asks, and asks again."""
     checkpoint_seconds: Seconds = 5.0
+    """Between two checkpoints, which are read before logs after a crash."""
     away_seconds: Seconds = 6.0
     """Nothing is pushed to a reader of whom nothing was heard for this long; it gets one state when it is back."""
     is_selective: bool = True
