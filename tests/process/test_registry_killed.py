@@ -57,7 +57,7 @@ def kill_and_check(folder: Path, moments: int, seed: int) -> list[int]:
 
 
 def test_killed_at_random_moments(tmp_path: Path) -> None:
-    assert kill_and_check(tmp_path, moments=4, seed=1)[-1] > 1
+    assert kill_and_check(tmp_path, moments=6, seed=1)[-1] > 1
 
 
 @pytest.mark.slow
