@@ -29,8 +29,8 @@ from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any, TypeAlias
 
-from tests.net.proxy import free_port
 from tests.net.rings import LOOPBACK, drivers, total, until
+from tests.ports import free_port
 from tocsin.markup import read_markup
 from tocsin.match.paths import PathIndex
 from tocsin.model import Document

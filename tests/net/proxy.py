@@ -7,17 +7,8 @@ the middle of whatever is sent.
 from __future__ import annotations
 
 import asyncio
-import socket
 from contextlib import suppress
 from random import Random
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 class Proxy:

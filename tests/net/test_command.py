@@ -7,8 +7,8 @@ import asyncio
 
 import pytest
 
-from tests.net.proxy import free_port
 from tests.net.rings import FAST, until
+from tests.ports import free_port
 from tocsin.cli import node
 from tocsin.errors import SettingError
 from tocsin.net.host import Host, HostSettings

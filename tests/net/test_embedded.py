@@ -8,8 +8,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from tests.net.proxy import free_port
 from tests.net.rings import FAST, true_owner
+from tests.ports import free_port
 from tocsin.net.disk import Journal
 from tocsin.net.embedded import Embedded
 from tocsin.net.host import HostSettings

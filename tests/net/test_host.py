@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.net.proxy import free_port
 from tests.net.rings import FAST, until
+from tests.ports import free_port
 from tocsin.errors import SettingError
 from tocsin.net import control
 from tocsin.net.host import Host, HostSettings, locked, next_life, read_contacts, resolve
@@ -179,6 +180,25 @@ def test_what_is_asked_wrongly_is_said(tmp_path):
             assert (one.settings.folder / "control").stat().st_mode & 0o777 == 0o600
 
     asyncio.run(check())
+
+
+def test_nodes_of_one_process_leave_its_umask_alone(tmp_path):
+    """Files that others of this process make while nodes start keep the modes that their makers meant."""
+
+    async def check() -> None:
+        folders = [tmp_path / str(number) for number in range(8)]
+        for folder in folders:
+            folder.mkdir()
+        servers = await asyncio.gather(*(control.listen(folder, {}) for folder in folders))
+        for server in servers:
+            server.close()
+
+    before = os.umask(0o027)
+    try:
+        asyncio.run(check())
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)
 
 
 # --- the folder ------------------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from random import Random
 
 import pytest
 
-from tests.net.proxy import Proxy, free_port
+from tests.net.proxy import Proxy
 from tests.net.rings import FAST, LOOPBACK, Asker, drivers, is_right, true_owner, until
+from tests.ports import free_port
 from tocsin.net.driver import Driver
 from tocsin.net.identity import Endpoint, name_and_endpoint, open_identity
 from tocsin.net.limits import NetLimits

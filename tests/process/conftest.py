@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,16 +12,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.ports import free_port
 from tocsin.pipeline.java import find_java, java_home
 
 SPARK_HOME = Path(pyspark.__file__).parent
 STARTING_SECONDS_MAX = 60
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.net.proxy import free_port
+from tests.ports import free_port
 from tests.process.test_site_killed import TOKEN, Killable
 
 WORDS = [f"word{n}" for n in range(8)]

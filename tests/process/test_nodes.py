@@ -21,9 +21,10 @@ from typing import Any
 
 import pytest
 
-from tests.net.proxy import Proxy, free_port
+from tests.net.proxy import Proxy
 from tests.net.rings import total, true_owner
 from tests.net.trace import Step, in_the_world, script, time_of
+from tests.ports import free_port
 from tocsin.net import control
 from tocsin.net.limits import NetError
 from tocsin.overlay.message import peer

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.net.proxy import free_port
 from tests.net.rings import FAST
+from tests.ports import free_port
 from tocsin.model import Document
 from tocsin.net.host import HostSettings
 from tocsin.net.identity import Endpoint

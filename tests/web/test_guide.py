@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.web.serving import eventually, serving
 from tocsin.site.settings import DeliverySettings, SiteSettings
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def test_the_receiver_of_the_guide_takes_what_the_site_sends_and_nothing_else(tmp_path: Path) -> None:

@@ -43,11 +43,14 @@ async def listen(folder: Path, verbs: dict[str, Verb]) -> asyncio.Server:
         finally:
             writer.close()
 
-    before = os.umask(0o177)
+    listening = socket.socket(socket.AF_UNIX)
     try:
-        return await asyncio.start_unix_server(serve, path, limit=LINE_BYTES_MAX)
-    finally:
-        os.umask(before)
+        listening.bind(os.fspath(path))
+        path.chmod(0o600)  # before it listens: until then nobody can connect (a umask would be the whole process's)
+        return await asyncio.start_unix_server(serve, sock=listening, limit=LINE_BYTES_MAX)
+    except BaseException:
+        listening.close()
+        raise
 
 
 async def _answer(line: bytes, verbs: dict[str, Verb]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from tocsin.net.link import FAILURES, Counts, frame, read_frame
 from tocsin.overlay.message import Address, Message, OverlayError, decode
 
 BACKLOG = 128
+ACCEPT_PAUSE_SECONDS = 0.1
 
 
 class Bucket:
@@ -56,6 +57,7 @@ class Door:
         self._peers: dict[str, deque[asyncio.Transport]] = {}
         self._rates: dict[str, Bucket] = {}
         self._listening: list[socket.socket] = []
+        self._unserved: set[socket.socket] = set()
 
     @property
     def connections(self) -> int:
@@ -81,39 +83,50 @@ class Door:
             listening.close()
             raise NetError(f"cannot listen at {where}: {error.strerror}") from error
         self._listening.append(listening)
-        self._spawn(self._listen(listening))
+        loop.add_reader(listening, self._answer, listening)
         return Endpoint(where.host, listening.getsockname()[1])
 
     async def close(self) -> None:
         """No more connections, and an end to all there are."""
+        for listening in self._listening:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+        self._listening.clear()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for listening in self._listening:
-            listening.close()
+        for accepted in self._unserved:  # a task that is cancelled before it begins does nothing, not even its end
+            accepted.close()
 
-    def _spawn(self, work: object) -> None:
-        task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    def _answer(self, listening: socket.socket) -> None:
+        """Somebody calls. Not a task that waits for callers: one that was accepted as it is cancelled would be lost."""
+        try:
+            accepted, _ = listening.accept()
+        except (BlockingIOError, InterruptedError):  # the caller went away
+            return
+        except OSError:  # no more files to open
+            self._count("accepts_failed")
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listening)
+            loop.call_later(ACCEPT_PAUSE_SECONDS, self._listen_again, listening)
+            return
+        if self._strangers >= self._limits.strangers_max or self.connections >= self._limits.connections_max:
+            self._count(Refusal.CROWDED)
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        self._strangers += 1  # before it says a word: a handshake costs too
+        self._unserved.add(accepted)
+        task = asyncio.get_running_loop().create_task(self._serve(accepted))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _listen(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError:  # no more files to open, or the caller went away
-                self._count("accepts_failed")
-                await asyncio.sleep(0.1)
-                continue
-            if self._strangers >= self._limits.strangers_max or self.connections >= self._limits.connections_max:
-                self._count(Refusal.CROWDED)
-                accepted.close()
-                continue
-            self._strangers += 1  # before it says a word: a handshake costs too
-            self._spawn(self._serve(accepted))
+    def _listen_again(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            asyncio.get_running_loop().add_reader(listening, self._answer, listening)
 
     async def _serve(self, accepted: socket.socket) -> None:
+        self._unserved.discard(accepted)
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
