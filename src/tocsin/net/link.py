@@ -59,8 +59,10 @@ class Connection:
 async def connect(where: Endpoint, name: str | None, context: ssl.SSLContext, limits: NetLimits) -> Connection:
     """Connects to a node; `name` is who must be there, None for whoever is."""
     async with asyncio.timeout(limits.connect_seconds_max):
-        reader, writer = await asyncio.open_connection(where.host, where.port, ssl=context)
+        reader, writer = await asyncio.open_connection(where.host, where.port)
+        plain = writer.transport
         try:
+            await writer.start_tls(context)  # apart: what is given up in the middle of it must not linger, saying goodbye
             found = peer_name(writer.get_extra_info("ssl_object"))
             if name is not None and found != name:
                 raise NetError(f"at {where} is the node {found}, and not {name}")
@@ -68,7 +70,7 @@ async def connect(where: Endpoint, name: str | None, context: ssl.SSLContext, li
             if greeting.name != found:
                 raise NetError(f"the node at {where} greets with the name of another")
         except BaseException:
-            writer.transport.abort()
+            plain.abort()
             raise
     return Connection(reader, writer, greeting)
 
