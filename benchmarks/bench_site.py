@@ -191,8 +191,8 @@ def publish(site: Site, size: Size, sent: dict[str, float], expected: dict[str, 
 def wait(receiver: Receiver, wanted: int, seconds_max: float) -> float:
     """Until everything is told, or nothing more comes; how long that took."""
     start = time.monotonic()
-    while len(receiver.taken) < wanted and time.monotonic() - start < seconds_max:
-        time.sleep(0.2)
+    while len({id for _, id, _ in receiver.taken}) < wanted and time.monotonic() - start < seconds_max:
+        time.sleep(0.5)
     time.sleep(2)  # a second delivery of the same would come now
     return time.monotonic() - start
 
@@ -232,6 +232,11 @@ def judged(receiver: Receiver, sent: dict[str, float], expected: dict[str, str])
     }
 
 
+def say(what: str) -> None:
+    """Where it is, beside the JSON."""
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+
+
 def main() -> None:
     """Runs it and prints what was found; fails if a promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -245,8 +250,11 @@ def main() -> None:
         try:
             result: dict[str, Any] = {"accounts": size.accounts} | subscribe(site, size, receiver.port)
             site.until_matching()
+            say(f"subscribed in {result['subscribe_seconds']} s; warming up")
             warm_up(site, receiver)
+            say("publishing")
             result |= publish(site, size, sent, expected)
+            say(f"published; told {len(receiver.taken)} of {len(expected)}")
             result["caught_up_seconds"] = round(wait(receiver, len(expected), 60 + size.seconds), 1)
         finally:
             site.stop()

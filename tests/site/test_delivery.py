@@ -10,6 +10,7 @@ import pytest
 
 from tests.site.receiver import receiving, wait_for
 from tocsin.site import accounts, intake, life, reading
+from tocsin.site.channels import saved
 from tocsin.site.delivery import undelivered
 from tocsin.site.delivery.caller import Caller
 from tocsin.site.delivery.retries import asked_to_wait, wait_seconds
@@ -136,6 +137,44 @@ def test_later_items_wait_for_the_one_that_fails(running):
         assert received.documents() == ["1", "2", "3"]
         first = list(dict.fromkeys(received.attempts))
         assert received.attempts == [id for id in first for _ in range(4)]
+
+
+@pytest.mark.parametrize("revived", ["set anew", "tested"])
+def test_a_webhook_that_is_gone_is_left_alone_until_it_is_wanted_again(tmp_path, revived):
+    """Standard Webhooks: 410 means no more calls. What it should have been told waits, through a restart, too."""
+    gone = True
+
+    def reply(path: str, attempt: int, number: int) -> tuple[int, float, dict[str, str]]:
+        return (410 if gone else 200), 0.0, {}
+
+    with receiving(reply) as received:
+        site = open_site(tmp_path / "store")
+        accounts.create(site.store, "ann", "publisher")
+        site.start()
+        ann = accounts.find(site.store, "ann")
+        subscribe(site, "s", f"{received.url}/hook")
+        number = life.get(site, ann, "s").number
+        publish(site, "1", "2")
+        wait_for(lambda: webhooks.still_gone(site.store) == {number})
+        close(site)
+        site = open_site(tmp_path / "store")
+        site.start()
+        publish(site, "3")
+        wait_for(lambda: len(reading.notifications(site, ann).items) == 3)
+        time.sleep(0.5)
+        assert len(received.attempts) == 1
+        hook = webhooks.hook(site.store, number)
+        assert hook is not None
+        assert "410" in str(hook.problem)
+        assert undelivered.listed(site, ann) == []
+        gone = False
+        if revived == "tested":
+            assert saved.test_subscription(site, ann, "s").is_taken
+        else:
+            life.edit(site, ann, "s", {"channel": f"{received.url}/hook"})
+        wait_for(lambda: [one for one in received.documents() if one != "digest"] == ["1", "2", "3"])
+        assert webhooks.still_gone(site.store) == set()
+        close(site)
 
 
 def test_redirects_are_not_followed(running):

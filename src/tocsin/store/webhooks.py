@@ -20,6 +20,9 @@ from tocsin.store.subscriptions import DELETED
 
 hooks, undelivered, own = schema.webhooks, schema.undelivered, schema.subscriptions
 
+GONE = 253_402_300_799.0
+"""The next try (in the year 9999) of a webhook that said it is gone: until it is set again, or takes a test."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hook:
@@ -88,6 +91,19 @@ def waiting(store: Store) -> list[tuple[int, float | None]]:
     with store.read() as transaction:
         found = transaction.execute(asked.where((own.c.state != DELETED) & some)).all()
     return [(row.subscription, row.next_try) for row in found]
+
+
+def revive(store: Store, subscription: int) -> None:
+    """A webhook that was gone is called again."""
+    which = (hooks.c.subscription == subscription) & (hooks.c.next_try == GONE)
+    with store.write() as transaction:
+        transaction.execute(update(hooks).where(which).values(attempts=0, next_try=None, problem=None))
+
+
+def still_gone(store: Store) -> set[int]:
+    """The subscriptions whose webhook said that it is gone."""
+    with store.read() as transaction:
+        return set(transaction.execute(select(hooks.c.subscription).where(hooks.c.next_try == GONE)).scalars())
 
 
 def told_since(store: Store, after: int, upto: int) -> list[int]:

@@ -3,8 +3,9 @@
 A subscription is *ready* when it has something to deliver and is not waiting after a failure. Whatever is ready is
 worked on, each by one task: it reads the next items, calls the webhook, and notes what came of it. Notes are gathered
 and written together, so a thousand deliveries cost a handful of transactions; if the process dies before a note is
-written, the item is sent again, with the same id. What goes to one mailbox or room of an account goes together
-(`messages`), and to a mailbox not before its reader has confirmed it.
+written, the item is sent again, with the same id. A webhook that answers 410 (gone) is not called again before it is
+set anew or takes a test; what it should have been told waits. What goes to one mailbox or room of an account goes
+together (`messages`), and to a mailbox not before its reader has confirmed it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from hashlib import blake2b
+from http import HTTPStatus
 from random import random
 from typing import Any
 
@@ -36,7 +38,7 @@ from tocsin.site.settings import DeliverySettings
 from tocsin.store import Store, channels, inbox, webhooks
 from tocsin.store.inbox import Item
 from tocsin.store.relations import NO_STATISTICS
-from tocsin.store.webhooks import Attempt, GivenUp, Hook
+from tocsin.store.webhooks import GONE, Attempt, GivenUp, Hook
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ ITEMS = 100  # that a task reads at once
 NOTE_SECONDS = 0.02  # notes are gathered this long
 LOOK_SECONDS = 1.0  # between looks, if no bell rings
 MAILBOXES = 200  # unconfirmed ones that are looked at in one look
+IS_GONE = "answered 410 (gone): it is not called again until it is set anew or takes a test"
 STOP_SECONDS_MAX = 5.0  # that calls under way may take when the site stops
 
 
@@ -116,6 +119,8 @@ class _Shift:
         self._later: list[tuple[float, int]] = []
         self._waiting: set[int] = set()
         """After a failure: what they get meanwhile does not make them ready."""
+        self._gone: set[int] = set()
+        """Webhooks that want no more calls."""
         self._unconfirmed: dict[tuple[str, str], set[int]] = {}
         """What waits for a mailbox's word, by account and address."""
         self._together: dict[tuple[str, str], asyncio.Lock] = {}
@@ -140,7 +145,7 @@ class _Shift:
             await self._end(helpers)
 
     def _helpers(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._watch(), self._note(), self._resend(), self._ask_mailboxes()]
+        return [self._watch(), self._note(), self._resend(), self._ask_mailboxes(), self._look_for_gone()]
 
     async def _begin(self) -> None:
         """What was left to do when the last shift ended."""
@@ -149,6 +154,8 @@ class _Shift:
         for subscription, next_try in await asyncio.to_thread(webhooks.waiting, self._store):
             if next_try is None or next_try <= time.time():
                 self._make_ready(subscription)
+            elif next_try == GONE:
+                self._leave_alone(subscription)
             else:
                 self._wait(subscription, next_try)
 
@@ -254,6 +261,11 @@ class _Shift:
             return True
         self._owner.failed += 1
         attempts += 1
+        if answer.status == HTTPStatus.GONE:
+            self._failed[hook.subscription] = Attempt(attempts, GONE, IS_GONE)
+            await self._write_notes()
+            self._leave_alone(hook.subscription)
+            return False
         if attempts >= self._settings.delivery_attempts_max:
             # Written before the next item is sent: whoever looks finds it delivered, or among the undelivered.
             self._given_up.append(GivenUp(hook.subscription, hook.account, item.cursor, attempts, str(answer)))
@@ -267,6 +279,20 @@ class _Shift:
         await self._write_notes()
         self._wait(hook.subscription, next_try)
         return False
+
+    def _leave_alone(self, subscription: int) -> None:
+        self._gone.add(subscription)
+        self._waiting.add(subscription)
+
+    async def _look_for_gone(self) -> None:
+        """Goes on with webhooks that were gone and are set anew."""
+        while True:
+            if self._gone:
+                for subscription in self._gone - await asyncio.to_thread(webhooks.still_gone, self._store):
+                    self._gone.discard(subscription)
+                    self._waiting.discard(subscription)
+                    self._make_ready(subscription)
+            await asyncio.sleep(LOOK_SECONDS)
 
     def _deliver_upto(self, subscription: int, cursor: int) -> None:
         self._delivered[subscription] = self._reached[subscription] = cursor
@@ -355,8 +381,10 @@ class _Shift:
     async def _send_again(self, number: int, subscription: int, cursor: int) -> None:
         hook = await asyncio.to_thread(webhooks.hook, self._store, subscription)
         item = await asyncio.to_thread(inbox.item_at, self._store, cursor)
-        if hook is None or item is None:
+        if hook is None:
             problem: str | None = "the subscription has no webhook any more"
+        elif item is None:
+            problem = "a newer version of the document has been told since, and this one is not kept"
         else:
             answer = await self._send(hook, item)
             problem = None if answer.is_taken else str(answer)
