@@ -40,7 +40,7 @@ KNOWN = set(
 
 
 NEED_A_NAME = ("/view",)
-NO_PAGES = ("/pulse", "/views/pulse", "/sources/opml")
+NO_PAGES = ("/sources/pulse", "/pulse", "/views/pulse", "/sources/opml")
 
 
 def ids(page) -> str:

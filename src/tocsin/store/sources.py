@@ -229,6 +229,12 @@ def healths(store: Store) -> Healths:
     return Healths(**{name: int(count) for name, count in found})
 
 
+def last_visit(store: Store) -> float:
+    """When a visit ended last."""
+    with store.read() as transaction:
+        return float(transaction.execute(select(func.max(table.c.tried))).scalar() or 0.0)
+
+
 def change(store: Store, number: int, **values: Any) -> bool:
     """Sets columns; False if there is no such source."""
     with store.write() as transaction:

@@ -9,6 +9,7 @@ from tocsin.site.harvest import sources
 from tocsin.site.problems import Forbidden, Invalid, Problem
 from tocsin.store import sources as kept
 from tocsin.store.sources import Source
+from tocsin.web.answers import json_answer
 from tocsin.web.pages.view import View
 
 SHOWN, REFUSED_SHOWN = 100, 20
@@ -31,6 +32,7 @@ def _page(view: View, status: int = 200, **more: object) -> Response:
         "sources": [_shown(one, view) for one in found[:SHOWN]],
         "following": found[SHOWN - 1].number if len(found) > SHOWN else None,
         "healths": kept.healths(store),
+        "last": _last(view),
         "may_add": owner.may(Right.PUBLISH),
         "kinds": {name: words for name, words in KINDS.items() if name != "folder" or owner.may(Right.ADMINISTER)},
         "intervals": INTERVALS,
@@ -39,6 +41,15 @@ def _page(view: View, status: int = 200, **more: object) -> Response:
         "imported": None,
     }
     return view.page("sources.html", status, **(values | more))
+
+
+def pulse(view: View) -> Response:
+    """What an open page asks now and then: was a source visited?"""
+    return json_answer({"last": _last(view)})
+
+
+def _last(view: View) -> str:
+    return f"{kept.last_visit(view.site.store):.6f}"
 
 
 def _shown(source: Source, view: View) -> dict[str, object]:

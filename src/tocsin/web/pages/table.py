@@ -12,9 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tocsin.site.accounts import Right
+from tocsin.site.harvest.opml import OPML_BYTES_MAX
 from tocsin.web.pages import alerts, channels, editor, harvested, listed, overview, own, sign, trouble, views
 from tocsin.web.pages.render import STATIC, STATIC_SECONDS, static
 from tocsin.web.pages.view import SIGN_IN, Page, View, answer
+
+OPML_FORM_BYTES_MAX = 2 * OPML_BYTES_MAX
+"""A form writes < and > and / in three bytes each."""
 
 PAGES: tuple[Page, ...] = (
     Page("GET", SIGN_IN, sign.form, None),
@@ -37,7 +41,8 @@ PAGES: tuple[Page, ...] = (
     Page("GET", "/sources", harvested.listed),
     Page("POST", "/sources", harvested.change, Right.PUBLISH),
     Page("POST", "/sources/add", harvested.add, Right.PUBLISH),
-    Page("POST", "/sources/import", harvested.bring, Right.PUBLISH),
+    Page("POST", "/sources/import", harvested.bring, Right.PUBLISH, form_bytes_max=OPML_FORM_BYTES_MAX),
+    Page("GET", "/sources/pulse", harvested.pulse),
     Page("GET", "/sources/opml", harvested.export, Right.PUBLISH),
     Page("GET", "/channels", channels.listed),
     Page("POST", "/channels", channels.change),

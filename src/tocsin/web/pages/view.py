@@ -41,6 +41,7 @@ class Page:
     """What the account must be allowed to; None: it needs no session."""
     is_file: bool = False
     """The same for everybody."""
+    form_bytes_max: int = FORM_BYTES_MAX
 
 
 @dataclass(slots=True)
@@ -139,7 +140,7 @@ async def _view(page: Page, request: Request) -> View | Response:
     if account is not None:
         site.take(account, "calls")
     if page.method == "POST":
-        await _take_form(view)
+        await _take_form(view, page.form_bytes_max)
     if page.right is not None and account is not None and not account.may(page.right):
         raise Refusal(403, "forbidden", f"this page is for those who may {page.right}")
     return view
@@ -158,13 +159,13 @@ def _to_sign_in(page: Page, request: Request) -> Response:
     return found
 
 
-async def _take_form(view: View) -> None:
+async def _take_form(view: View, bytes_max: int) -> None:
     """Reads the form, and refuses one that this site did not make for this browser."""
     request = view.request
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM_TYPE:
         raise Refusal(415, "unsupported_type", "a page takes forms only")
-    raw = await whole(chunks(request, FORM_BYTES_MAX, request.app.state.limits))
+    raw = await whole(chunks(request, bytes_max, request.app.state.limits))
     try:
         pairs = parse_qsl(
             raw.decode(), keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX, encoding="utf-8", errors="strict"
