@@ -189,19 +189,19 @@ BAD: dict[str, tuple[bytes | str, str]] = {
 def test_bad_documents_are_refused_with_line_and_reason_within_a_second(name):
     read_markup("<a/>")
     source, reason = BAD[name]
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(DocumentError) as caught:
         read_markup(source)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_many_references_in_one_text_take_linear_time():
     text = "<a>" + "&amp;" * 1_000_000 + "</a>"
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(read_markup(text).tree.value(0)) == 1_000_000
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_an_external_dtd_is_named_and_not_read(tmp_path):

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = ROOT / ".cache"
 AXE_VERSION = "4.14.0"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 DESKTOP, PHONE = (1280, 860), (390, 844)
 
 

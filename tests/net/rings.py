@@ -21,7 +21,7 @@ from tocsin.overlay.placement.words import Words
 
 LOOPBACK = Endpoint("127.0.0.1", 0)
 FAST = paced(0.1)
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
 
 
 def identities(folder: Path, number: int) -> list[Identity]:

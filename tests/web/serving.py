@@ -88,7 +88,7 @@ def serving(
         store.close()
 
 
-def eventually(holds: Callable[[], Any], seconds: float = 30.0) -> Any:
+def eventually(holds: Callable[[], Any], seconds: float = 90.0) -> Any:
     """What `holds` gives, once it is true."""
     start = time.monotonic()
     while not (found := holds()):
