@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,18 +75,69 @@ class Guarded(httpcore.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
+class Kept:
+    """Connections that are kept, by where they lead, the last used first.
+
+    Not httpcore's own pool: that one looks at every connection's socket for every call, and a busy site has many.
+    """
+
+    def __init__(self, make: Callable[[httpcore.Origin], httpcore.AsyncHTTPConnection], most: int) -> None:
+        self._make, self._most = make, most
+        self._idle: dict[str, deque[httpcore.AsyncHTTPConnection]] = {}
+        self._count = 0
+
+    async def take(self, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
+        """One that was kept and is still good, or a new one."""
+        idle = self._idle.get(str(origin))
+        while idle:
+            one = idle.pop()
+            self._drop(str(origin), idle)
+            if one.is_available() and not one.has_expired():
+                return one
+            await one.aclose()
+        return self._make(origin)
+
+    async def give(self, origin: httpcore.Origin, one: httpcore.AsyncHTTPConnection) -> None:
+        """It is not needed any more: kept if it can be used again, in place of the one that was unused for longest."""
+        if not one.is_idle() or one.is_closed():
+            await one.aclose()
+            return
+        if self._count >= self._most:
+            where, idle = next(iter(self._idle.items()))
+            oldest = idle.popleft()
+            self._drop(where, idle)
+            await oldest.aclose()
+        self._idle.setdefault(str(origin), deque()).append(one)
+        self._count += 1
+
+    def _drop(self, where: str, idle: deque[httpcore.AsyncHTTPConnection]) -> None:
+        self._count -= 1
+        if not idle:
+            del self._idle[where]
+
+    async def close(self) -> None:
+        """Lets go of all of them."""
+        for idle in self._idle.values():
+            for one in idle:
+                await one.aclose()
+        self._idle.clear()
+        self._count = 0
+
+
 class Caller:
     """Calls webhooks; keeps connections for those that are called often."""
 
     def __init__(self, settings: DeliverySettings, ask: Resolve = resolve, trust: ssl.SSLContext | None = None) -> None:
         self._settings = settings
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=trust or ssl.create_default_context(),
-            max_connections=settings.delivery_connections_max,
-            max_keepalive_connections=settings.delivery_connections_max // 2,
-            keepalive_expiry=KEPT_SECONDS,
-            network_backend=Guarded(settings, ask),
-        )
+        context, backend = trust or ssl.create_default_context(), Guarded(settings, ask)
+
+        def connection(origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
+            return httpcore.AsyncHTTPConnection(
+                origin, ssl_context=context, keepalive_expiry=KEPT_SECONDS, network_backend=backend
+            )
+
+        self._kept = Kept(connection, settings.delivery_connections_max // 2)
+        self._open = asyncio.Semaphore(settings.delivery_connections_max)
 
     async def call(self, url: str, headers: dict[str, str], body: bytes) -> Answer:
         """Posts the body; never raises because of the receiver."""
@@ -110,18 +162,32 @@ class Caller:
 
     async def _call(self, url: str, headers: dict[str, str], body: bytes) -> Answer:
         said = {"content-type": "application/json", "user-agent": AGENT, **headers}
-        async with self._pool.stream("POST", url, headers=list(said.items()), content=body) as response:
-            read = 0
-            async for part in response.aiter_stream():
-                read += len(part)
-                if read > self._settings.delivery_answer_bytes_max:
-                    break
-            waits = [value.decode("latin-1") for name, value in response.headers if name.lower() == b"retry-after"]
-            return _answer(response.status, waits[0] if waits else None)
+        target = httpcore.URL(url)
+        if target.scheme not in (b"http", b"https"):
+            raise httpcore.UnsupportedProtocol(f"{target.scheme.decode()} is no scheme of a webhook")
+        async with self._open:
+            connection = await self._kept.take(target.origin)
+            try:
+                async with connection.stream("POST", target, headers=list(said.items()), content=body) as response:
+                    await self._read(response)
+            except BaseException:
+                await connection.aclose()
+                raise
+            await self._kept.give(target.origin, connection)
+        waits = [value.decode("latin-1") for name, value in response.headers if name.lower() == b"retry-after"]
+        return _answer(response.status, waits[0] if waits else None)
+
+    async def _read(self, response: httpcore.Response) -> None:
+        """The answer's body, as much of it as is allowed: what it says does not matter."""
+        read = 0
+        async for part in response.aiter_stream():
+            read += len(part)
+            if read > self._settings.delivery_answer_bytes_max:
+                break
 
     async def close(self) -> None:
         """Lets go of all connections."""
-        await self._pool.aclose()
+        await self._kept.close()
 
 
 def _answer(status: int, retry_after: str | None) -> Answer:
