@@ -16,7 +16,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin.store import schema
 from tocsin.store.connect import Store
-from tocsin.store.subscriptions import DELETED
+from tocsin.store.inbox import Item, items_after
+from tocsin.store.subscriptions import DELETED, LOOKED_UP
 
 hooks, undelivered, own = schema.webhooks, schema.undelivered, schema.subscriptions
 
@@ -78,6 +79,23 @@ def hook(store: Store, subscription: int) -> Hook | None:
     with store.read() as transaction:
         row = transaction.execute(asked.where(which)).first()
     return None if row is None else Hook(**row._mapping)
+
+
+def due(store: Store, subscriptions: Sequence[int], limit: int) -> dict[int, tuple[Hook, list[Item] | None]]:
+    """The webhooks of these subscriptions, each with what waits for it, all in one look.
+
+    None instead of the items: there are too many, or digests among them.
+    """
+    columns = [column for column in hooks.c if column.name != "subscription"]
+    asked = select(hooks.c.subscription, own.c.account, *columns).join(own, own.c.number == hooks.c.subscription)
+    found: dict[int, Hook] = {}
+    with store.read() as transaction:
+        for first in range(0, len(subscriptions), LOOKED_UP):
+            which = hooks.c.subscription.in_(subscriptions[first : first + LOOKED_UP]) & (own.c.state != DELETED)
+            for row in transaction.execute(asked.where(which)):
+                found[row.subscription] = Hook(**row._mapping)
+        items = items_after(transaction, {number: one.cursor for number, one in found.items()}, limit)
+    return {number: (one, None if items is None else items[number]) for number, one in found.items()}
 
 
 def waiting(store: Store) -> list[tuple[int, float | None]]:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine
 from hashlib import blake2b
 from http import HTTPStatus
 from random import random
-from typing import Any
+from typing import Any, TypeAlias
 
 from tocsin.site import reading
 from tocsin.site.bell import Bell
@@ -41,8 +41,10 @@ from tocsin.store.relations import NO_STATISTICS
 from tocsin.store.webhooks import GONE, Attempt, GivenUp, Hook
 
 log = logging.getLogger(__name__)
+Due: TypeAlias = dict[int, tuple[Hook, list[Item] | None]]
 
 ITEMS = 100  # that a task reads at once
+ITEMS_TOGETHER = 1_000  # that are read for many tasks at once
 NOTE_SECONDS = 0.02  # notes are gathered this long
 LOOK_SECONDS = 1.0  # between looks, if no bell rings
 MAILBOXES = 200  # unconfirmed ones that are looked at in one look
@@ -193,15 +195,23 @@ class _Shift:
                 _, subscription = heapq.heappop(self._later)
                 self._waiting.discard(subscription)
                 self._make_ready(subscription)
-            while self._ready and len(self._busy) < self._settings.delivery_connections_max:
-                subscription = self._ready.popleft()
-                self._queued.discard(subscription)
-                self._busy[subscription] = asyncio.create_task(self._deliver(subscription))
+            self._send_out()
             for helper in helpers:
                 if helper.done():
                     helper.result()  # its failure is ours
             wait = self._later[0][0] - time.time() if self._later else LOOK_SECONDS
             await _set_within(self._moved, min(max(wait, 0.001), LOOK_SECONDS))
+
+    def _send_out(self) -> None:
+        """A task for each that is ready, as many as may be; what all of them need is read at once."""
+        free = self._settings.delivery_connections_max - len(self._busy)
+        chosen = [self._ready.popleft() for _ in range(min(free, len(self._ready)))]
+        if not chosen:
+            return
+        self._queued.difference_update(chosen)
+        read = asyncio.create_task(asyncio.to_thread(webhooks.due, self._store, chosen, ITEMS_TOGETHER))
+        for subscription in chosen:
+            self._busy[subscription] = asyncio.create_task(self._deliver(subscription, read))
 
     async def _watch(self) -> None:
         """Makes ready whoever got something new."""
@@ -220,9 +230,9 @@ class _Shift:
 
     # --- delivering ----------------------------------------------------------------------------
 
-    async def _deliver(self, subscription: int) -> None:
+    async def _deliver(self, subscription: int, read: asyncio.Task[Due]) -> None:
         try:
-            await self._deliver_all(subscription)
+            await self._deliver_all(subscription, read)
         except asyncio.CancelledError:
             raise
         except Exception:
@@ -235,22 +245,24 @@ class _Shift:
                 self._make_ready(subscription)
             self._moved.set()
 
-    async def _deliver_all(self, subscription: int) -> None:
-        while not self._owner._stopping.is_set():
-            found = await asyncio.to_thread(webhooks.hook, self._store, subscription)
-            if found is None:
-                return
+    async def _deliver_all(self, subscription: int, read: asyncio.Task[Due]) -> None:
+        found, items = (await asyncio.shield(read)).get(subscription, (None, None))
+        while found is not None and not self._owner._stopping.is_set():
             if is_channel(found.url):
                 return await self._deliver_together(found)
             after = max(found.cursor, self._reached.get(subscription, 0))
-            items = await asyncio.to_thread(_items, self._store, subscription, after)
+            if items is None:
+                items = await asyncio.to_thread(_items, self._store, subscription, after)
             attempts = found.attempts if after == found.cursor else 0
             for item in items:
+                if item.cursor <= after:
+                    continue
                 if self._owner._stopping.is_set() or not await self._try(found, item, attempts):
                     return
                 attempts = 0
             if len(items) < ITEMS:
                 return
+            found, items = await asyncio.to_thread(webhooks.hook, self._store, subscription), None
 
     async def _try(self, hook: Hook, item: Item, attempts: int) -> bool:
         """Sends an item; True: it is done with, and the next one may go."""
