@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from tests.web.serving import NDJSON, error_of, eventually, lines, serving
 from tocsin.site.local import LocalPipeline
 from tocsin.web.limits import LIMITS
+from tocsin.web.server import listen
 
 NEW = {"name": "x", "role": "admin"}
 
@@ -50,6 +52,14 @@ def test_healthz_is_503_until_the_pipeline_runs_and_the_api_answers_meanwhile(tm
         assert httpx.get(address).status_code == 200
         assert httpx.get(address).json()["status"] == "ok"
         assert "tocsin_up 1" in httpx.get(f"{served.url}/metrics").text
+
+
+def test_small_answers_are_sent_at_once():
+    """asyncio turns the operating system's waiting off (TCP_NODELAY) for sockets that name their protocol only."""
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
 
 
 def test_an_account_is_made_and_its_token_works_until_it_is_revoked(served):
