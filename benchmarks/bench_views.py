@@ -27,6 +27,7 @@ from tocsin.views.compile import compile_views
 from tocsin.views.engine import Engine
 from tocsin.views.events import Decoder
 from tocsin.views.knowledge import Knowledge
+from tocsin.views.told import lines_of
 
 SQL = """
 CREATE RELATION quotes (tick BIGINT, issue TEXT, price DOUBLE, volume BIGINT);
@@ -62,7 +63,7 @@ def run(lines: list[bytes], batch: int) -> dict[str, Any]:
         changes = engine.step_table(table)
         assert changes is not None
         middle = process_time()
-        rows += sum(len(json.dumps(change.json())) > 0 for change in changes)
+        rows += len(lines_of(changes))
         taking, writing = taking + middle - start, writing + process_time() - middle
     return {
         "events": len(lines), "batch": batch, "rows": rows, "events_per_second": round(len(lines) / (taking + writing)),
@@ -194,7 +195,7 @@ def main() -> None:
         "placement_messages": placement(500),
         "events_read_after_a_crash": checkpoints(500),
     }
-    result["holds"] = result["rising"]["events_per_second"] >= 200_000  # type: ignore[index]
+    result["holds"] = all(result[name]["events_per_second"] >= 200_000 for name in ("rising", "wide"))  # type: ignore[index]
     print(json.dumps(result))
 
 

@@ -20,7 +20,7 @@ from tocsin.match import path_kernels as kernels
 from tocsin.match import path_mask_kernels as mask_kernels
 from tocsin.match import path_reference as reference
 from tocsin.match.path_families import Families
-from tocsin.match.path_masks import Selector
+from tocsin.match.path_masks import Reading, Selector
 from tocsin.match.path_reference import TreeFilter
 from tocsin.match.path_runs import Found, Runner, read_tape
 from tocsin.match.paths import Automaton, CacheLimits, PathIndex, Selection
@@ -153,6 +153,49 @@ def test_the_members_of_a_family_that_values_meet(members, values):
     mask_kernels.mark_members(member, literals, 0, len(ordered), strings, numbers, flags)
     wanted = reference.mark_members(((*one, slot) for slot, one in enumerate(ordered)), values)
     assert set(np.flatnonzero(flags).tolist()) == wanted
+
+
+SIGNS = [
+    "1",
+    "-",
+    ".",
+    "5",
+    "e3",
+    " ",
+    "\t",
+    "\n",
+    "\r\n",
+    "\r",
+    "x",
+    "ü",
+    "0.1",
+    "-0",
+    "long words ",
+    "1234567890123456",
+]
+PIECES = st.sampled_from([*SIGNS, "&amp;", "&#49;", "&#0000000032;", "<![CDATA[&]]>", "<b>", "<b/>", "<!--1-->"])
+
+
+@given(st.lists(st.lists(PIECES, max_size=6), min_size=1, max_size=6), st.lists(PIECES, max_size=4))
+def test_values_are_found_in_the_bytes_as_they_are_in_the_texts(contents, value):
+    """References, CDATA, line ends, blanks and numbers of every length; the texts are decoded for comparison."""
+    elements = ("".join(one) + "</b>" * one.count("<b>") for one in contents)
+    inner = "".join(f"<a>{one}</a>" for one in elements)
+    bare = "".join(one for one in value if "<" not in one)
+    document = read_markup(f"<r x='{bare}'>{inner}</r>".encode())
+    assert document.raw is not None
+    mentioned = ["1", "&", "x", "", " ", "-0", "\n", "1x", "&1", "ü5", "long words ", "5 "]
+    texts = [f"//a[. = '{text}']" for text in mentioned] + [f"//r[@x = '{text}']" for text in mentioned]
+    index = filled([parse_xpath(text) for text in texts])
+    reading = Reading(index.guards, document, read_tape(index.labels, document))
+    layout = document.layout
+    joined = ["".join(document.pieces[a:b]) for a, b in zip(layout.first.tolist(), layout.end.tolist(), strict=True)]
+    assert joined == [document.raw.text(a, b) for a, b in zip(layout.first, layout.end, strict=True)]
+    assert document.values == [document.raw.value_text(at) for at in range(len(document.values))]
+    for found, texts in ((reading._inside(layout.first, layout.end), joined), (reading._attributes(), document.values)):
+        strings, numbers = reading._known(texts)
+        assert found[0].tolist() == strings.tolist()
+        np.testing.assert_array_equal(found[1], numbers)
 
 
 SHAPES = ["/r/a[{}]/b", "//a[{}]", "/r//*[{}]/b", "//a[b][{}]", "/r/a[{}]//b[2]", "/r/a[{} or {}]/b"]

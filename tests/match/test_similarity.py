@@ -18,12 +18,14 @@ from tocsin.match.index import IndexEngine, QueryIndex
 from tocsin.match.lines import Lines
 from tocsin.match.matcher import Matcher
 from tocsin.match.registry import Registry
-from tocsin.match.similarity import SimilarityIndex, factors_of, rocchio, weighed
+from tocsin.match.similarity import SimilarityIndex
 from tocsin.match.similarity_kernels import tails
+from tocsin.match.written import Entry
 from tocsin.model import Subscription
 from tocsin.query import Knowledge, Query, holds, parse, parse_subscription, show
-from tocsin.query.ast import And, Not, Or, Similar, atoms
+from tocsin.query.ast import And, Near, Not, Or, Similar, Words, atoms
 from tocsin.query.score import Vector, cosine, word_counts
+from tocsin.query.vector import detached, to_text
 
 MIXED = Analysis({"abstract": "english"})
 
@@ -149,12 +151,6 @@ def test_a_threshold_outside_zero_to_one_is_refused(threshold):
     if threshold == 1.5:
         with pytest.raises(QueryError, match="threshold"):
             parse_subscription(f'abstract ~ "peer" >= {threshold}')
-
-
-def test_a_moved_text_is_weighed_as_a_text_is():
-    statistics = Statistics(10, {"peer": 3, "grid": 1})
-    counts = {"grid": 2, "peer": 3}
-    assert weighed(factors_of("peer grid peer grid peer", "standard"), statistics) == Vector.of(counts, statistics)
 
 
 # --- among other queries ---------------------------------------------------------------------------------------------
@@ -286,37 +282,68 @@ def test_a_field_cannot_pass_for_a_similar_text():
 # --- feedback --------------------------------------------------------------------------------------------------------
 
 
-def test_rocchio_moves_towards_what_is_liked_and_away_from_what_is_not():
-    asked = {"jaguar": 1.0}
-    moved = rocchio(asked, [{"jaguar": 1.0, "cat": 2.0}, {"cat": 1.0}], [{"jaguar": 1.0, "car": 3.0}])
-    assert moved == {"cat": 0.75 * 1.5, "jaguar": 1 + 0.75 * 0.5 - 0.15}
-    assert rocchio(asked, [], []) == asked
+def random_vectors(rng, count):
+    """Atoms whose text was moved: words with any factors."""
+    found = []
+    for number in range(count):
+        words = rng.choice(VOCABULARY, rng.integers(1, 12), replace=False).tolist()
+        moved = tuple(sorted((word, float(rng.uniform(0.001, 3))) for word in words))
+        found.append(Similar("abstract", f"text {number}", float(rng.choice([0.0, 0.05, 0.2, 0.35, 0.6])), moved))
+    return found
 
 
-def test_a_liked_document_comes_nearer_and_a_disliked_one_goes():
+VOCABULARY = [f"w{number}" for number in range(40)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_moved_texts_are_matched_as_the_oracle_does(seed):
+    """Also beside other atoms, under NOT, and after the index was saved and opened."""
+    rng = np.random.default_rng(seed)
     documents = [
-        Document("cat", {"abstract": ("the jaguar is a cat of the forest",)}),
-        Document("car", {"abstract": ("the jaguar is a car of the road",)}),
-        Document("other cat", {"abstract": ("a cat in a forest",)}),
+        Document(f"d{number}", {"abstract": (" ".join(rng.choice(VOCABULARY, rng.integers(0, 30)).tolist()),)})
+        for number in range(60)
     ]
-    statistics = Statistics.of(documents, Analysis())
-    factors = [factors_of(str(document.fields["abstract"][0]), "standard") for document in documents]
-    asked = factors_of("jaguar", "standard")
-    moved = rocchio(asked, [factors[0]], [factors[1]])
-    before, after = (
-        [cosine(weighed(one, statistics), weighed(text, statistics)) for one in factors] for text in (asked, moved)
-    )
-    assert after[0] > before[0]
-    assert after[2] > before[2]
-    assert after[0] - before[0] > after[1] - before[1]
-    index = SimilarityIndex(Analysis())
-    index.add_factors(0, "abstract", moved, (after[0] + after[1]) / 2)
-    assert index.match(documents[:2], statistics) == [[0], []]
+    knowledge = Knowledge(Analysis(), Statistics.of(documents, Analysis()))
+    index = QueryIndex(Analysis())
+    queries = []
+    for number, atom in enumerate(random_vectors(rng, 40)):
+        other = Words("abstract", VOCABULARY[number])
+        near = Near("abstract", ("w1", "w2"), ((0, 9),))  # so that it must be checked
+        forms = (atom, And((atom, other)), And((other, Not(atom))), Or((atom, near)), And((near, atom)))
+        queries.append(forms[number % len(forms)])
+        index.add(queries[-1])
+    index.add(Similar("abstract", "text 0", 0.2))  # the same text, not moved
+    arrays, about = index.arrays(), index.about()
+    again = QueryIndex.from_arrays(arrays, about, index.segments())
+    for one in (index, again):
+        owners, places = one.match(documents, knowledge)
+        found = {pair for pair in zip(owners.tolist(), places.tolist(), strict=True) if pair[0] < len(queries)}
+        wanted = {
+            (owner, place)
+            for owner, query in enumerate(queries)
+            for place, document in enumerate(documents)
+            if holds(query, document, knowledge)
+        }
+        assert found == wanted
+    assert wanted
 
 
-def test_rocchio_keeps_the_heaviest_words():
-    moved = rocchio({f"w{number:03}": float(number) for number in range(1, 200)}, [], [], words_max=10)
-    assert list(moved) == [f"w{number}" for number in range(190, 200)]
+def test_a_registry_keeps_the_words_that_a_text_was_moved_to(tmp_path):
+    text = 'abstract ~ "peer" >= 0.3'
+    moved = to_text({("abstract", "peer"): {"grid": 2.0, "swarm": 0.5}})
+    document = Document("d", {"abstract": ("a swarm on the grid",)})
+    knowledge = Knowledge(Analysis(), Statistics.of([document, Document("e", {"abstract": ("peer",)})], Analysis()))
+    registry = Registry()
+    registry.add("plain", text)
+    registry.add("moved", text, moved=moved)
+    registry.add_many([("also", Entry(text, moved=moved))])
+    registry.save(tmp_path)
+    for one in (registry, Registry.open(tmp_path)):
+        assert [id for _, id in one.match([document], knowledge).matches] == ["moved", "also"]
+        subscription = one.subscription(1)
+        assert holds(subscription.query, document, knowledge)
+        assert to_text(detached(subscription.query)) == moved
+    assert dict(Registry.open(tmp_path).entries())["moved"] == Entry(text, moved=moved)
 
 
 # --- the kernels and their twins -------------------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
     nursery                                  makes such processes: what all of them need is imported once
     hosted PLACEMENT FOLDER PORT [CONTACT]   a node as it is deployed: `net.host`, with its disk and its own timers
-    scripted PLACEMENT FOLDER                a node whose time passes in the steps of a script (X4)
+    scripted PLACEMENT FOLDER                a node whose time and messages come in the steps of a script (X4)
 
 Both obey ["act", …]: see `act`; and ["told"]: what was delivered. A hosted node answers with how many messages the act
-sent at once, and tells its "status"; a scripted one is given the time with each step, and tells its "pulse": messages
-sent and received.
+sent at once, and tells its "status". A scripted one is given the time by ["clock", now], handles as many messages as
+["turn", count] says, and answers these, acts and ["pulse"] with how many it has sent, received, and not looked at yet.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any, TypeAlias
 
-from tests.net.rings import LOOPBACK, drivers, total, until
+from tests.net.rings import LOOPBACK, drivers, total
+from tests.net.turns import InTurns, settle, settle_drivers
 from tests.ports import free_port
 from tocsin.markup import read_markup
 from tocsin.match.paths import PathIndex
@@ -53,7 +54,7 @@ from tocsin.overlay.placement.states.key import STATE_KIND
 from tocsin.overlay.placement.words import Words
 from tocsin.query.semantics import Knowledge
 from tocsin.query.xpath import parse_xpath
-from tocsin.sim.world import World, constant
+from tocsin.sim.world import Latency, World, constant
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KNOWLEDGE = Knowledge()
@@ -273,20 +274,23 @@ def _plain(what: Any) -> list[Any]:
 
 async def scripted(placement: str, folder: Path) -> None:
     now = 0.0
+    node: InTurns | None = None
     driver = Driver(open_identity(folder), clock=lambda: now)
     answer(await driver.open(LOOPBACK))
     async for what, *rest in lines():
-        if what == "pulse":
-            answer([sum(driver.count()[0].values()), driver.received])
-        elif what == "told":
+        if what == "told":
             answer([*driver.count(), [said(*one) for one in driver.delivered]])
-        else:
-            now, step, addresses = rest
-            if step is not None and step[0] == "add":
-                driver.add(driver.address, Stepped(placement, addresses, step[1]))
-            elif step is not None:
-                driver.invoke(driver.address, lambda process, now, step=step: process.act(step, now))  # type: ignore[misc]
-            answer("done")
+            continue
+        if what == "clock":
+            (now,) = rest
+        elif what == "turn" and rest[0]:
+            driver.invoke(driver.address, lambda node, now, count=rest[0]: node.turn(count, now))  # type: ignore[misc]
+        elif what == "act" and rest[0][0] == "add":
+            node = InTurns(Stepped(placement, rest[1], rest[0][1]))
+            driver.add(driver.address, node)
+        elif what == "act":
+            driver.invoke(driver.address, lambda node, now, step=rest[0]: node.process.act(step, now))  # type: ignore[misc]
+        answer([sum(driver.count()[0].values()), driver.received, node.waiting if node is not None else 0])
     await driver.close()
 
 
@@ -346,8 +350,11 @@ class Remote:
         assert line, self._log.read_text()
         return json.loads(line)
 
-    def ask(self, *words: Any) -> Any:
+    def say(self, *words: Any) -> None:
         self._connection.sendall(f"{json.dumps(words)}\n".encode())
+
+    def ask(self, *words: Any) -> Any:
+        self.say(*words)
         return self.hear()
 
     def kill(self) -> None:
@@ -489,6 +496,8 @@ class Nodes:
 # --- X4: a script in three worlds ------------------------------------------------------------------------------------
 
 
+LATENCY_SECONDS = 0.0005
+LATENCY = constant(LATENCY_SECONDS)
 Counted: TypeAlias = tuple[Counter[str], Counter[str], Counter[str]]
 """Messages and bytes by type, and what was delivered."""
 
@@ -504,14 +513,15 @@ def script(nodes: int, actions: Iterable[Step]) -> list[Step]:
     return [*steps, *(["due", one] for _ in range(8) for one in range(nodes))]
 
 
-def in_the_world(placement: str, steps: list[Step], addresses: list[Address]) -> Counted:
-    world = World(1, latency=constant(0.0005), decode=decode)
+def in_the_world(placement: str, steps: list[Step], addresses: list[Address], latency: Latency = LATENCY) -> Counted:
+    world = World(1, latency=latency, decode=decode)
     for number, step in enumerate(steps):
         what, node, *_ = step
         if what == "add":
-            world.add(addresses[node], lambda disk, life, node=node: Stepped(placement, addresses, node))  # type: ignore[misc]
+            world.add(addresses[node], lambda disk, life, node=node: InTurns(Stepped(placement, addresses, node)))  # type: ignore[misc]
         else:
-            world.invoke(addresses[node], lambda process, now, step=step: process.act(step, now))  # type: ignore[misc]
+            world.invoke(addresses[node], lambda node, now, step=step: node.process.act(step, now))  # type: ignore[misc]
+        settle(world)
         world.run(time_of(number + 1))
     assert world.lost == 0
     return *world.count(), Counter(said(address, effect) for _, address, effect in world.delivered)
@@ -522,17 +532,15 @@ async def in_drivers(placement: str, steps: list[Step], nodes: int, folder: Path
     now = 0.0
     async with drivers(folder, nodes, clock=lambda: now) as ring:
         addresses = [driver.address for driver in ring]
-
-        def is_quiet() -> bool:
-            return sum(total([driver.count() for driver in ring])[0].values()) == sum(one.received for one in ring)
-
+        joined: list[InTurns] = []
         for number, step in enumerate(steps):
             now, (what, node, *_) = time_of(number), step
             if what == "add":
-                ring[node].add(addresses[node], Stepped(placement, addresses, node))
+                joined.append(InTurns(Stepped(placement, addresses, node)))
+                ring[node].add(addresses[node], joined[-1])
             else:
-                ring[node].invoke(addresses[node], lambda process, now, step=step: process.act(step, now))  # type: ignore[misc]
-            await until(is_quiet, NODES_PATIENCE_SECONDS)
+                ring[node].invoke(addresses[node], lambda node, now, step=step: node.process.act(step, now))  # type: ignore[misc]
+            await settle_drivers(ring, joined, NODES_PATIENCE_SECONDS)
         told = Counter(said(*one) for driver in ring for one in driver.delivered)
         return addresses, (*total([driver.count() for driver in ring]), told)
 
@@ -542,25 +550,35 @@ def in_processes(placement: str, steps: list[Step], nodes: int, folder: Path) ->
         remotes = [nursery.bear(node, "scripted", placement) for node in range(nodes)]
         addresses = [remote.hear() for remote in remotes]
         for number, step in enumerate(steps):
-            for node, remote in enumerate(remotes):
-                if node != step[1]:
-                    remote.ask("act", time_of(number), None, None)
-            remotes[step[1]].ask("act", time_of(number), step, addresses if step[0] == "add" else None)
-            _until_quiet(remotes)
+            _all(remotes, *(["clock", time_of(number)] for _ in remotes))  # before any message of the step can come
+            remotes[step[1]].ask("act", step, addresses if step[0] == "add" else None)
+            _settle(remotes)
         counts = [remote.ask("told") for remote in remotes]
         told = Counter(text for *_, some in counts for text in some)
         return addresses, (*total([(Counter(one[0]), Counter(one[1])) for one in counts]), told)
 
 
-def _until_quiet(remotes: list[Remote]) -> None:
-    """Nothing is on its way when as much came as was sent, twice in a row with the same numbers."""
-    start, before = monotonic(), list[list[int]]()
+def _settle(remotes: list[Remote]) -> None:
+    """Everything that follows from a step. Nodes send only when they act or have their turn: nothing is on its way when
+    as much came as was sent."""
+    start = monotonic()
+    pulses = _all(remotes, *(["pulse"] for _ in remotes))
     while True:
-        pulses = [remote.ask("pulse") for remote in remotes]
-        if pulses == before and sum(sent for sent, _ in pulses) == sum(received for _, received in pulses):
-            return
-        before = pulses
         assert monotonic() - start < NODES_PATIENCE_SECONDS, pulses
+        if sum(sent for sent, *_ in pulses) != sum(received for _, received, _ in pulses):
+            sleep(0.001)
+            pulses = _all(remotes, *(["pulse"] for _ in remotes))
+        elif any(count for *_, count in pulses):
+            pulses = _all(remotes, *(["turn", count] for *_, count in pulses))
+        else:
+            return
+
+
+def _all(remotes: list[Remote], *words: list[Any]) -> list[Any]:
+    """Asks everybody at once."""
+    for remote, some in zip(remotes, words, strict=True):
+        remote.say(*some)
+    return [remote.hear() for remote in remotes]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
 from tests.net.rings import LOOPBACK, until
@@ -20,7 +21,7 @@ from tocsin.net.link import frame, read_frame
 from tocsin.overlay.chord import FindOwner, Route
 from tocsin.overlay.member import Member
 from tocsin.overlay.membership import Stabilise
-from tocsin.overlay.message import Message, Peer, encode, peer
+from tocsin.overlay.message import VERSION, Message, Peer, encode, peer
 
 LIMITS = NetLimits(strangers_max=4, stranger_seconds_max=0.5, peer_refusals_max=5, peer_connections_max=2)
 
@@ -126,6 +127,13 @@ async def in_the_name_of_another(attacker: Attacker) -> None:
     attacker.send(attacker.seal(encode(attacker.probe), sender=attacker.victim.address))
 
 
+async def of_another_version(attacker: Attacker) -> None:
+    """A node that was not updated: whoever looks after the others sees why they do not hear it."""
+    await attacker.introduce()
+    _, *parts = msgpack.unpackb(encode(attacker.probe))
+    attacker.send(attacker.seal(msgpack.packb([VERSION - 1, *parts])))
+
+
 async def replayed(attacker: Attacker) -> None:
     await attacker.introduce()
     data = attacker.seal(encode(attacker.probe))
@@ -185,6 +193,7 @@ ATTACKS: list[tuple[Attack, str, int]] = [
     (misdirected, "misdirected", 0), (at_the_wrong_time, "untimely", 0), (from_the_future, "untimely", 0),
     (speaking_for_another, "incredible", 0), (with_a_place_of_its_choice, "incredible", 0),
     (with_a_false_place_inside, "incredible", 0), (with_no_address, "incredible", 0),
+    (of_another_version, "unknown_version", 0),
 ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.net.rings import LOOPBACK, drivers, total, until
+from tests.net.turns import InTurns, settle, settle_drivers
 from tests.ports import free_port
 from tocsin.cli import main
 from tocsin.match.rendezvous.payload import PackedDocument
@@ -33,7 +34,7 @@ from tocsin.net.sealing import Seals, open_seals
 from tocsin.net.superpeers import SuperpeerHost, SuperpeerHostSettings
 from tocsin.overlay import message as codec
 from tocsin.overlay.delivery import Notified
-from tocsin.overlay.message import Address, encode
+from tocsin.overlay.message import Address, Message, encode
 from tocsin.overlay.node import Effect, Send, Wake
 from tocsin.overlay.placement.publisher import Published
 from tocsin.overlay.placement.subscriber import Standing
@@ -315,17 +316,22 @@ def script(seed: int, actions: int) -> list[list[Any]]:
     return steps
 
 
-def node(addresses: list[Address], seals: list[Seals], number: int) -> Scripted:
+def unsealed(message: Message) -> bytes:
+    """What a message is sorted by: a seal is another each time. Those from one node to another come in order."""
+    return encode(Relay(message.origin, message.target, message.hops, b"") if isinstance(message, Relay) else message)
+
+
+def node(addresses: list[Address], seals: list[Seals], number: int) -> InTurns:
     settings = SuperpeerSettings(probe_seconds=1e6, again_seconds=1e6)
-    if number in LINKS:
-        neighbours = [addresses[other] for other in LINKS[number]]
-        return Scripted(SuperPeer(addresses[number], neighbours, KNOWLEDGE, settings=settings, sealing=seals[number]))
-    places = [addresses[CLIENTS[number]]]
-    return Scripted(Client(addresses[number], places, KNOWLEDGE, settings=settings, sealing=seals[number]))
+    places = [addresses[other] for other in (LINKS[number] if number in LINKS else (CLIENTS[number],))]
+    make = SuperPeer if number in LINKS else Client
+    one = make(addresses[number], places, KNOWLEDGE, settings=settings, sealing=seals[number])
+    return InTurns(Scripted(one), unsealed)
 
 
-def act(process: Scripted, step: list[Any], now: float) -> list[Effect]:
+def act(node: InTurns, step: list[Any], now: float) -> list[Effect]:
     name, _, *rest = step
+    process: Scripted = node.process
     one = process.node
     if name == "tick":
         effects = one.routes.tick(now)
@@ -348,6 +354,7 @@ def in_the_world(steps: list[list[Any]], addresses: list[Address], seals: list[S
             world.add(addresses[step[1]], lambda disk, life, who=step[1]: node(addresses, seals, who))  # type: ignore[misc]
         else:
             world.invoke(addresses[step[1]], lambda process, now, step=step: act(process, step, now))  # type: ignore[misc]
+        settle(world)
         world.run((number + 1) * STEP_SECONDS)
     after = world.count()
     told = Counter(f"{address} {effect.what}" for _, address, effect in world.delivered if address in addresses[4:])
@@ -359,19 +366,17 @@ async def in_drivers(folder: Path, steps: list[list[Any]]) -> tuple[Any, ...]:
     async with drivers(folder, len(LINKS) + len(CLIENTS), clock=lambda: now) as made:
         addresses, seals = [driver.address for driver in made], [seals_of(driver) for driver in made]
         before = Counter[str](), Counter[str]()
-
-        def is_quiet() -> bool:
-            return sum(total([driver.count() for driver in made])[0].values()) == sum(one.received for one in made)
-
+        joined: list[InTurns] = []
         for number, step in enumerate(steps):
             now, who = number * STEP_SECONDS, step[1]
             if step[0] == "count":
                 before = total([driver.count() for driver in made])
             elif step[0] == "add":
-                made[who].add(addresses[who], node(addresses, seals, who))
+                joined.append(node(addresses, seals, who))
+                made[who].add(addresses[who], joined[-1])
             else:
                 made[who].invoke(addresses[who], lambda process, now, step=step: act(process, step, now))
-            await until(is_quiet)
+            await settle_drivers(made, joined)
         after = total([driver.count() for driver in made])
         told = Counter(f"{address} {effect.what}" for driver in made[4:] for address, effect in driver.delivered)
         return addresses, seals, (after[0] - before[0], after[1] - before[1], told)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.net.rings import drivers, total, until
-from tests.net.trace import Step, act, delivered, in_the_world, member, script, time_of
+from tests.net import placement_driver, test_maps, test_states
+from tests.net.rings import drivers, total
+from tests.net.trace import LATENCY_SECONDS, Step, act, delivered, in_the_world, member, script, time_of
+from tests.net.turns import InTurns, settle_drivers, shuffled
 
 
 async def in_drivers(
@@ -19,17 +21,15 @@ async def in_drivers(
     now = 0.0
     async with drivers(folder, nodes, clock=lambda: now) as ring:
         addresses = [driver.address for driver in ring]
-
-        def is_quiet() -> bool:
-            return sum(total([driver.count() for driver in ring])[0].values()) == sum(one.received for one in ring)
-
+        joined: list[InTurns] = []
         for number, step in enumerate(steps):
             now, node = time_of(number), step[1]
             if step[0] == "add":
-                ring[node].add(addresses[node], member(addresses, node))
+                joined.append(member(addresses, node))
+                ring[node].add(addresses[node], joined[-1])
             else:
                 ring[node].invoke(addresses[node], lambda process, now, step=step: act(process, step, now))  # type: ignore[misc]
-            await until(is_quiet)
+            await settle_drivers(ring, joined)
         told = Counter(delivered(address, effect) for driver in ring for address, effect in driver.delivered)
         return addresses, *total([driver.count() for driver in ring]), told
 
@@ -53,3 +53,32 @@ def test_messages_and_bytes_of_the_world_are_those_of_real_connections(tmp_path,
         "Done",
         "Notify",
     } <= messages.keys()
+
+
+# --- whoever is first ------------------------------------------------------------------------------------------------
+
+SETS_SLOW = 30
+
+
+def compare_orders(which: int) -> None:
+    """Other identities in each set, so other places on the ring; any message may overtake any other."""
+    addresses = [f"set{which} node{node}" for node in range(6)]
+    steps = script(which, nodes=6, actions=40)
+    assert in_the_world(steps, addresses) == in_the_world(steps, addresses, shuffled(which, LATENCY_SECONDS))
+    nearby = shuffled(which, placement_driver.LATENCY_SECONDS)
+    for placement, trace in (("maps in steps", test_maps.trace), ("recursive", test_states.trace)):
+        steps = trace(which, 5, 24)
+        in_order = placement_driver.in_the_world(placement, steps, addresses)
+        assert in_order == placement_driver.in_the_world(placement, steps, addresses, nearby), placement
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_what_a_script_counts_does_not_hang_on_which_message_is_first(which):
+    """X4 compares worlds; this one shows that they can be compared. See `turns`: what used to hang on it."""
+    compare_orders(which)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", range(3, 3 + SETS_SLOW))
+def test_what_a_script_counts_does_not_hang_on_which_message_is_first_in_many_rings(which):
+    compare_orders(which)

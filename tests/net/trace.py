@@ -1,7 +1,7 @@
 """A script for a ring, step by step, that runs alike in the false world, in drivers and in processes (X4).
 
 A step is a list of plain values: what, which node, arguments. After each step everything that follows from it happens
-before the next begins. Ticks are steps: nothing depends on how fast a machine is.
+before the next begins, in turns (`turns`). Ticks are steps: nothing depends on how fast a machine is.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from tests.net.rings import Scripted
+from tests.net.turns import InTurns, settle
 from tocsin.model import Document
 from tocsin.overlay import message as codec
 from tocsin.overlay.chord import ChordSettings
@@ -21,12 +22,14 @@ from tocsin.overlay.node import Effect
 from tocsin.overlay.placement.words import Words
 from tocsin.query.semantics import Knowledge
 from tocsin.sim.checks import Note
-from tocsin.sim.world import World, constant
+from tocsin.sim.world import Latency, World, constant
 
 Step = list[Any]
 STEP_SECONDS = 0.37
 """Between two steps. No number of steps lasts as long as any patience of a node, nor a message's flight longer: so it
 does not matter that a message takes a little time in the world, and none by a script's clock."""
+LATENCY_SECONDS = 0.001
+LATENCY = constant(LATENCY_SECONDS)
 CHORD = ChordSettings(successors=4, fingers_per_tick=8)
 KNOWLEDGE = Knowledge()
 WORDS = [f"word{number}" for number in range(12)]
@@ -59,14 +62,15 @@ def time_of(step: int) -> float:
     return step * STEP_SECONDS
 
 
-def member(addresses: list[Address], node: int) -> Scripted:
+def member(addresses: list[Address], node: int) -> InTurns:
     """The node of an "add" step; the first founds the ring, the others ask it."""
     one = Member(addresses[node], addresses[: min(node, 1)], chord=CHORD, multicast=CACHE)
-    return Scripted(one, Words(one, KNOWLEDGE))
+    return InTurns(Scripted(one, Words(one, KNOWLEDGE)))
 
 
-def act(process: Scripted, step: Step, now: float) -> list[Effect]:
+def act(node: InTurns, step: Step, now: float) -> list[Effect]:
     """What a node does in a step."""
+    process: Scripted = node.process
     one, (what, _, *rest) = process.member, step
     effects: list[Effect]
     if what == "tick":
@@ -88,15 +92,18 @@ def act(process: Scripted, step: Step, now: float) -> list[Effect]:
     return process.still(effects)
 
 
-def in_the_world(steps: list[Step], addresses: list[Address]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+def in_the_world(
+    steps: list[Step], addresses: list[Address], latency: Latency = LATENCY
+) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Messages and bytes by type, and what was delivered, in the false world."""
-    world = World(1, latency=constant(0.001), decode=codec.decode)
+    world = World(1, latency=latency, decode=codec.decode)
     for number, step in enumerate(steps):
         if step[0] == "add":
             node = step[1]
             world.add(addresses[node], lambda disk, life, node=node: member(addresses, node))  # type: ignore[misc]
         else:
             world.invoke(addresses[step[1]], lambda process, now, step=step: act(process, step, now))  # type: ignore[misc]
+        settle(world)
         world.run(time_of(number + 1))
     assert world.lost == 0
     return *world.count(), Counter(delivered(address, effect) for _, address, effect in world.delivered)

@@ -121,7 +121,8 @@ def nested(times: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ([2, 31, 1, [], [1, "a"]], "version 2"),
+        ([VERSION + 1, 31, 1, [], [1, "a"]], f"version {VERSION + 1} is unknown; this node speaks {VERSION}"),
+        ([VERSION - 1, 31, 1, [], [1, "a"]], f"version {VERSION - 1} is unknown"),
         ([VERSION, 65_000], "tag 65000"),
         ([VERSION], "array"),
         ([VERSION, 31, 1, []], "fields"),

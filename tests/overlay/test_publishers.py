@@ -19,14 +19,23 @@ from tocsin.overlay.placement.publishers import publisher
 from tocsin.overlay.placement.publishers.audit import Round, recall_of
 from tocsin.overlay.placement.publishers.correlation import Correlations, cover, set_name
 from tocsin.overlay.placement.publishers.directory import STATISTICS_KIND, figures_of, summary_item, term_key
-from tocsin.overlay.placement.publishers.messages import Audit, Carried, Figures, Keep, Post, Posted, Statistics
+from tocsin.overlay.placement.publishers.messages import (
+    Audit,
+    Audited,
+    Carried,
+    Figures,
+    Keep,
+    Post,
+    Posted,
+    Statistics,
+)
 from tocsin.overlay.placement.publishers.placement import Publishers
 from tocsin.overlay.placement.publishers.posting import Owners
 from tocsin.overlay.placement.publishers.prediction import forecast
 from tocsin.overlay.placement.publishers.publisher import Publisher
 from tocsin.overlay.placement.publishers.selection import Evidence, best, gather, monitored, rank, score, selection
 from tocsin.overlay.placement.publishers.settings import EXACT, Approximate, PublishersSettings
-from tocsin.overlay.placement.publishers.subscriber import Subscriber
+from tocsin.overlay.placement.publishers.subscriber import Repositioned, Subscriber
 from tocsin.overlay.placement.subscriber import Ended, Standing
 from tocsin.overlay.placement.words import Words
 from tocsin.query.semantics import Knowledge
@@ -206,6 +215,57 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     assert inside / 300 > 0.9
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_every_document_is_heard_or_missed_once_whatever_moves_while_it_is_published(seed):
+    """Everybody is asked, so recall is known: documents of each moment, also of those in which publishers are ranked
+    and queries move from one to another, count once. The topic wanders over the publishers, so queries do move."""
+    settings = PublishersSettings(
+        interval_seconds=4.0, carry_seconds=0.3, reposition_seconds=4.0, exact=False, audit_publishers=9,
+        audit_rounds=1_000, window=3,
+    )  # fmt: skip
+    ring, chance, number = MapsRing(8, settings, seed=seed), Random(f"wandering {seed}"), 0
+
+    def publish_until(time: float) -> list[str]:
+        nonlocal number
+        matching = []
+        while ring.world.now < time:
+            number += 1
+            topic = int(ring.world.now / 10) % 8
+            who = topic if chance.random() < 0.5 else chance.randrange(8)
+            text = "ring of nodes" if who == topic or chance.random() < 0.3 else "something else"
+            ring.publish(f"n{who}", document(f"d{number}", text))
+            matching += [f"d{number}"] * ("ring" in text)
+            ring.run(chance.choice([0.01, 0.05, 0.2]))
+        return matching
+
+    publish_until(12.0)
+    ring.subscribe("n5", "s", "ring", Approximate(0.3, 0.25))  # its first ranking is where the first period begins
+    ring.run(1)
+    due = publish_until(120.0)
+    ring.run(30)  # whatever was published last has its ranking, too
+    heard = {notice.document for _, notice in ring.notices()}
+    chosen = {what.publishers for _, _, what in ring.seen if isinstance(what, Repositioned)}
+    assert len(chosen) > 3  # they did move
+    found = ring.site("n5").maps.subscriber.report("s").recall
+    assert found is not None
+    assert heard < set(due)
+    assert found.heard == len(heard)
+    assert found.value == pytest.approx(len(heard) / len(due), abs=1e-9)
+    assert found.low == found.high == pytest.approx(found.value)
+
+
+def test_an_audit_asks_for_a_time_that_has_an_end():
+    """What is published while publishers are ranked belongs to the next period, however long that takes."""
+    ring = MapsRing(4, ONLY_MAPS)
+    for number in range(6):
+        ring.publish("n1", document(f"d{number}", "ring" if number != 2 else "something else"))
+        ring.run(1)
+    site, now = ring.site("n1"), ring.world.now  # they were published 6, 5, 4, 3, 2 and 1 seconds ago
+    for since, until, count in ((10_000, 0, 5), (5_500, 1_500, 3), (1_500, 0, 1), (5_500, 5_500, 0), (0, 0, 0)):
+        (answer,) = site.handle(Audit(1, STRANGER, "s", "ring", since, until), now)
+        assert answer == Send("stranger", Audited(1, count))
+
+
 # --- posts -----------------------------------------------------------------------------------------------------------
 
 
@@ -268,7 +328,9 @@ def test_a_publisher_speaks_for_itself_only():
     assert [one.publisher for one in site.maps.directory.figures("word")] == ["stranger"]
 
 
-@pytest.mark.parametrize("nonsense", [Keep(1, STRANGER, "s", 1, "AND AND ("), Audit(1, STRANGER, "AND (", 1_000)])
+@pytest.mark.parametrize(
+    "nonsense", [Keep(1, STRANGER, "s", 1, "AND AND ("), Audit(1, STRANGER, "s", "AND (", 1_000, 0)]
+)
 def test_queries_that_cannot_be_read_are_dropped_and_not_answered(nonsense):
     site = lone_site()
     assert site.handle(nonsense, 1.0) == []

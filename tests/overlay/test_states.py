@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -11,21 +13,26 @@ from tocsin.markup import read_markup
 from tocsin.model import Document
 from tocsin.overlay import message as codec
 from tocsin.overlay.chord import ChordSettings
+from tocsin.overlay.delivery import Delivery
 from tocsin.overlay.key import host_of
 from tocsin.overlay.message import Item, peer
+from tocsin.overlay.placement.asking import Asking
 from tocsin.overlay.placement.publisher import Published
-from tocsin.overlay.placement.states import Execution, StateSettings
+from tocsin.overlay.placement.states import Execution, StateSettings, fragment
 from tocsin.overlay.placement.states.fragment import Entry, fragment_of, places_of
 from tocsin.overlay.placement.states.key import STATE_KIND, ring_key, tail
 from tocsin.overlay.placement.states.messages import Candidates, IndexQuery, RecExpandState
 from tocsin.overlay.placement.states.outline import Outline, Piece, pieces_of
-from tocsin.overlay.placement.states.owner import COPIED_NAME
+from tocsin.overlay.placement.states.publisher import Publisher
+from tocsin.overlay.placement.states.shedding import COPIED_NAME, NUMBERS, READY, Shedding
+from tocsin.overlay.placement.states.subscriber import Subscriber
 from tocsin.overlay.placement.subscriber import Ended, Standing
 from tocsin.query.xpath import holds_xpath, parse_xpath
+from tocsin.sim.faults import LIMITS, draw_faults
 from tocsin.sim.markup import Tangle
-from tocsin.sim.states import CalmStates, draw_states, run_states, virtual_ring
+from tocsin.sim.states import BRISK_STATES, CalmStates, draw_states, run_states, virtual_ring
 
-SEEDS = 4
+SEEDS = 200
 SEEDS_SLOW = 5_000
 
 
@@ -36,14 +43,29 @@ def xml(id: str, text: str, version: int = 1) -> Document:
 # --- under faults ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_recall_is_whole_and_nothing_comes_twice_under_faults(seed):
+@pytest.mark.parametrize("first", range(0, SEEDS, 20))
+def test_recall_is_whole_and_nothing_comes_twice_under_faults(first):
     """Churn, crashes, partitions, loss; three copies of each item; both executions, any length, with shedding."""
-    scenario = draw_states(seed)
-    assert scenario.chord.replicas == 3
-    outcome = run_states(seed, scenario)
-    assert not outcome.violations, outcome
-    assert outcome.due > 0
+    due = 0
+    for seed in range(first, first + 20):
+        scenario = draw_states(seed, BRISK_STATES, through_codec=seed % 10 == 0)
+        assert scenario.chord.replicas == 3
+        outcome = run_states(seed, scenario)
+        assert not outcome.violations, str(outcome)
+        due += outcome.due
+    assert due > 60
+
+
+def test_a_small_ring_is_troubled_by_every_kind_of_fault():
+    """The everyday seeds are no easy ones: between them they have all faults, and states with copies."""
+    limits, seconds = BRISK_STATES.limits or LIMITS, BRISK_STATES.fault_seconds
+    drawn = [draw_faults(seed, list("abcdef"), seconds, limits) for seed in range(SEEDS)]
+    for kind in ("loss", "duplication", "delayed", "partitions", "crashes", "slow", "skews", "joins", "leaves"):
+        assert sum(bool(getattr(one, kind)) for one in drawn) > SEEDS // 4, kind
+    assert any(not crash.keeps_disk for one in drawn for crash in one.crashes)
+    settings = [draw_states(seed, BRISK_STATES).states for seed in range(SEEDS)]
+    assert {(one.execution, one.length) for one in settings} == set(product(Execution, range(5)))
+    assert {bool(one.copies and one.relief_share) for one in settings} == {True, False}
 
 
 @pytest.mark.slow
@@ -51,7 +73,7 @@ def test_recall_is_whole_and_nothing_comes_twice_under_faults(seed):
 def test_recall_is_whole_and_nothing_comes_twice_under_many_faults(first):
     for seed in range(first, first + 20):
         outcome = run_states(seed, draw_states(seed))
-        assert not outcome.violations, outcome
+        assert not outcome.violations, str(outcome)
 
 
 def test_equal_seeds_give_equal_traces():
@@ -59,6 +81,81 @@ def test_equal_seeds_give_equal_traces():
     first, second = (run_states(11, scenario) for _ in range(2))
     assert first.trace == second.trace
     assert not first.violations, first
+
+
+# --- planted bugs ----------------------------------------------------------------------------------------------------
+
+
+def _never_asks_again(patch):
+    """Nobody minds that an owner does not answer."""
+    patch.setattr(Asking, "wake", lambda self, token, now: [])
+
+
+def _takes_a_notice_twice(patch):
+    """A subscriber keeps no memory of what it was told."""
+
+    def keep(self, notice):
+        self._outbox.append(notice)
+        return True
+
+    patch.setattr(Delivery, "_keep", keep)
+
+
+def _is_done_before_it_is_heard(patch):
+    """An owner says that everybody has heard while its notices are still on their way."""
+    tell = Delivery.tell
+    patch.setattr(
+        Delivery,
+        "tell",
+        lambda self, to, notice, now, then: [*then(now), *tell(self, to, notice, now, lambda now: [])],
+    )
+
+
+def _predicates_are_not_checked(patch):
+    """The structure of a document is taken for all of it."""
+    patch.setattr(Publisher, "_checked", lambda self, one, entries: entries)
+
+
+def _leaves_a_state_behind(patch):
+    """Unsubscribing removes all but one."""
+    unsubscribe = Subscriber.unsubscribe
+
+    def leave_one(self, id, now):
+        self._records[id].places.discard(max(self._records[id].places))
+        return unsubscribe(self, id, now)
+
+    patch.setattr(Subscriber, "unsubscribe", leave_one)
+
+
+def _loops_are_not_followed(patch):
+    """What is below an element that ε leads to is not looked at."""
+    patch.setattr(fragment, "is_loop", lambda state: False)
+
+
+def _copies_hear_of_no_queries(patch):
+    """Queries that come or go after a state has copies come and go at the state alone."""
+    patch.setattr(Shedding, "known", lambda self, key: ())
+
+
+@pytest.mark.parametrize(
+    ("patch", "kinds"),
+    [
+        (_never_asks_again, {"open", "missed"}),
+        (_takes_a_notice_twice, {"twice"}),
+        (_is_done_before_it_is_heard, {"early"}),
+        (_predicates_are_not_checked, {"wrong"}),
+        (_leaves_a_state_behind, {"copies"}),
+        (_loops_are_not_followed, {"missed"}),
+        (_copies_hear_of_no_queries, {"missed", "copies"}),
+    ],
+)
+def test_a_planted_bug_is_caught(patch, kinds, monkeypatch):
+    patch(monkeypatch)
+    for seed in range(60):
+        found = run_states(seed, draw_states(seed, BRISK_STATES, through_codec=False)).violations
+        if kinds & {violation.partition(":")[0] for violation in found}:
+            return
+    pytest.fail("no seed out of 60 found the bug")
 
 
 # --- queries come and go ---------------------------------------------------------------------------------------------
@@ -196,9 +293,7 @@ def test_an_overloaded_state_gets_copies_that_take_requests_and_learn_new_querie
     for number in range(40):
         rare = "<rare><x/></rare>" if number % 4 == 0 else ""
         calm.publish(f"n{number % 12}", xml(f"d{number}", f"<a><b/>{rare}</a>"))
-    copied = {item.key for _, item in calm.items() if item.name == COPIED_NAME}
-    assert copied == {ring_key(state) for state in ((), ("a",), ("a", "b"))}
-    assert ring_key(("a", "rare")) not in copied  # a quarter of the documents is less than half
+    assert helped(calm) == dict.fromkeys(((), ("a",), ("a", "b")), (1, 2, 3))  # a quarter is less than half
     held = {item.key for _, item in calm.items()}
     assert {ring_key(("a",), copy) for copy in (1, 2, 3)} <= held
     before = Counter({address: site.states.owner.requests["RecExpandState"] for address, site in calm.sites.items()})
@@ -212,6 +307,58 @@ def test_an_overloaded_state_gets_copies_that_take_requests_and_learn_new_querie
     for id, owner in (("hot", "n1"), ("cold", "n1"), ("late", "n2")):
         calm.unsubscribe(owner, id)
     assert [item for _, item in calm.items() if item.name != COPIED_NAME] == []
+
+
+def helped(calm: CalmStates) -> dict[tuple[str, ...], tuple[int, ...]]:
+    found = [help for site in calm.sites.values() for help in site.states.owner.shedding.helped()]
+    assert all(help.phase == READY for help in found)
+    return {help.state: help.numbers for help in found}
+
+
+@pytest.mark.parametrize("execution", Execution)
+def test_copies_are_given_back_when_few_documents_come_and_made_again_when_many_do(execution):
+    """The paper makes copies only. Some publishers know of them long after they are gone: nothing is missed."""
+    settings = StateSettings(
+        copies=3, overload_share=0.5, overload_documents_min=4, relief_share=0.25, relief_documents_min=32
+    )
+    calm = CalmStates(12, settings, chord=ChordSettings(replicas=1))
+    calm.sites["n11"].states.publisher.settings = replace(settings, execution=execution)
+    calm.subscribe("n1", "hot", "/a/b")
+    calm.subscribe("n1", "other", "/z")
+    number = 0
+
+    def publish(count: int, share: int, publishers: int = 11) -> None:
+        nonlocal number
+        for _ in range(count):
+            number += 1
+            text, told = ("<a><b/></a>", "hot") if number % share == 0 else ("<z/>", "other")
+            calm.publish(f"n{number % publishers}", xml(f"d{number}", text))
+            assert told in calm.told(f"d{number}")
+
+    publish(30, 1)
+    calm.publish("n11", xml("early", "<a><b/></a>"))  # it hears of the copies
+    assert {("a",), ("a", "b")} <= helped(calm).keys()
+    publish(160, 8)
+    assert helped(calm).keys() == {(), ("z",)}  # every document still begins at the start, and most go on to z
+    states = {("a",): (), ("a", "b"): (), **helped(calm)}
+    kept = {ring_key(state, copy) for state, numbers in states.items() for copy in (0, *numbers)}
+    assert {item.key for _, item in calm.items()} == kept
+    calm.subscribe("n2", "late", "/a/b")
+    for again in range(8):
+        calm.publish("n11", xml(f"old{again}", "<a><b/></a>"))
+        assert calm.told(f"old{again}") == ["hot", "late"]
+    publish(40, 1)
+    assert min(helped(calm)["a",]) > NUMBERS  # not those that were removed
+    calm.publish("n11", xml("last", "<a><b/></a>"))
+    assert calm.told("last") == ["hot", "late"]
+    for id, owner in (("hot", "n1"), ("other", "n1"), ("late", "n2")):
+        calm.unsubscribe(owner, id)
+    assert [item for _, item in calm.items() if item.name != COPIED_NAME] == []
+
+
+def test_help_that_would_come_and_go_is_refused():
+    with pytest.raises(SettingError, match="relief_share"):
+        StateSettings(overload_share=0.1, relief_share=0.2)
 
 
 # --- nonsense --------------------------------------------------------------------------------------------------------

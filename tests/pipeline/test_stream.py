@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +13,7 @@ from tocsin.model import Document
 from tocsin.pipeline.preview import preview
 from tocsin.pipeline.stream import Stream, StreamSettings
 from tocsin.query import Knowledge, holds, parse
+from tocsin.query.vector import to_text
 from tocsin.store import Store, documents, journal, outbox, subscriptions
 from tocsin.store.subscriptions import Asked, Kept, Wish
 
@@ -283,3 +285,27 @@ def _query(chance: random.Random) -> str:
     return chance.choice(
         [one, f"{one} OR {two}", f"{one} AND NOT {two}", f'"{one} {two}"', f"({one} OR {two}) {three}"]
     )
+
+
+def test_a_text_that_feedback_has_moved_is_compared_by_its_words(store, stream):
+    """Plain and nested, in force for the documents that are accepted from then on; after a restart, too."""
+    moved = to_text({("text", "peer"): {"chord": 1.0, "trie": 0.5}})
+    plain, within = 'text ~ "peer" >= 0.5', 'text ~ "peer" >= 0.5 AND text:IN:id(text:grid)'
+    for id, query in (("plain", plain), ("nested", within)):
+        subscribe(store, id, query)
+    documents.accept(store, [doc("peer", "a grid"), doc("chord", "the grid"), doc("p1", "peer"), doc("c1", "chord")])
+    for id in ("plain", "nested"):
+        kept = kept_as(store, id)
+        subscriptions.change(store, kept, asked=replace(kept.asked, moved=moved))
+    documents.accept(store, [doc("p2", "peer"), doc("c2", "chord")])
+    stream.catch_up()
+    assert sorted(told(store)) == [("nested", "c2", 1), ("nested", "p1", 1), ("plain", "c2", 1), ("plain", "p1", 1)]
+    stream.stop()
+    stream.start()
+    documents.accept(store, [doc("p3", "peer"), doc("c3", "chord")])
+    stream.catch_up()
+    assert sorted(told(store))[-1] == ("plain", "p1", 1)
+    assert {(id, document) for id, document, _ in told(store)} >= {("nested", "c3"), ("plain", "c3")}
+    assert not {("nested", "p3"), ("plain", "p3")} & {(id, document) for id, document, _ in told(store)}
+    found = next(one for one in outbox.read(store, limit=100) if one.document == "c3" and one.subscription == "plain")
+    assert found.evidence["atoms"][0]["moved"] is True

@@ -12,12 +12,14 @@ from sqlalchemy import insert
 
 from tests.views.recompute import canonical, recompute
 from tests.views.test_engine import RELATIONS, VIEWS
-from tocsin.pipeline.views import MATCHES, SparkViews, event_schema, is_native, matches
+from tocsin.pipeline.view_tables import event_schema, is_joined, is_native
+from tocsin.pipeline.views import MATCHES, SparkViews, matches
 from tocsin.store import Store, schema
 from tocsin.store import views as kept
 from tocsin.views.compile import compile_views
 from tocsin.views.engine import Engine
 from tocsin.views.events import Closed, Event
+from tocsin.views.plan import Join
 
 CHOSEN = ["selected", "grouped", "windows", "whole", "joined", "of_windows", "best_groups", "above", "count_left"]
 SQL = RELATIONS + "".join(f"CREATE VIEW {name} AS {VIEWS[name]};\n" for name in CHOSEN)
@@ -82,6 +84,44 @@ def test_batches_on_spark_equal_the_engine_in_one_process(spark, store):
         assert canonical(views.rows(view)) == canonical(rows), view
     kept.forget(store, "mine")
     assert kept.read(store, "mine") == ([], [], [])
+
+
+PAIRS = ["windows", "joined", "joined_on_two", "per_pair", "as_of"]
+
+
+@pytest.mark.parametrize("seed", [7, pytest.param(8, marks=pytest.mark.slow), pytest.param(9, marks=pytest.mark.slow)])
+def test_joins_are_sparks_own_whatever_dies_between_two_batches(spark, store, monkeypatch, seed):
+    """Pairs of new and old events, groups of pairs, a self-join; random cuts, replays, deaths before and after the
+    transaction, and parts that become one."""
+    monkeypatch.setattr("tocsin.pipeline.views.PARTS_MAX", 3)
+    chance = random.Random(seed)
+    sql = RELATIONS + "".join(f"CREATE VIEW {name} AS {VIEWS[name]};\n" for name in PAIRS)
+    plan = compile_views(sql).plan
+    engine, views = Engine(plan), SparkViews(store, "joins", plan, spark)
+    joins = [node for node in plan.nodes() if isinstance(node, Join)]
+    assert all(map(is_joined, joins))
+    assert set(views._engine.joined.values()) == set(joins)
+    assert not views._engine.needs_rows, "no event comes to the driver as a row"
+    write = kept.write
+
+    def die(*given: Any, **named: Any) -> bool:
+        if chance.random() < 0.5:
+            write(*given, **named)
+        raise OSError("killed")
+
+    for number, batch in enumerate(batches(seed, 4, 24)):
+        engine.step([Event(name, row[0], row) for name, rows in batch.items() for row in rows])
+        if number % 2:
+            with monkeypatch.context() as patched:
+                patched.setattr("tocsin.store.views.write", die)
+                with pytest.raises(OSError, match="killed"):
+                    views.run(number, frames(spark, plan, batch))
+            views = SparkViews(store, "joins", plan, spark)
+        repeated = {name: [*rows, *rows[:3]] for name, rows in batch.items()}
+        views.run(number, frames(spark, plan, repeated))
+        assert printed(views.state()) == printed(engine.state()), number
+        assert not views.run(number, frames(spark, plan, batch))
+    assert printed(SparkViews(store, "joins", plan, spark).state()) == printed(engine.state())
 
 
 def test_a_batch_that_dies_before_its_transaction_changes_nothing(spark, store, monkeypatch):

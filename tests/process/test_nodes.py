@@ -226,12 +226,18 @@ class ScriptedProcess:
             [*DRIVER, "scripted", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
         )
 
-    def ask(self, *words: Any) -> Any:
+    def say(self, *words: Any) -> None:
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(words) + "\n")
         self.process.stdin.flush()
+
+    def hear(self) -> Any:
+        assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
+
+    def ask(self, *words: Any) -> Any:
+        self.say(*words)
+        return self.hear()
 
     def close(self) -> None:
         self.process.kill()
@@ -241,16 +247,27 @@ class ScriptedProcess:
         self.process.wait()
 
 
-def until_quiet(nodes: list[ScriptedProcess]) -> list[Any]:
-    """Nothing is on its way when as much came as was sent, twice in a row with the same numbers."""
-    before: list[Any] = []
+def settle(nodes: list[ScriptedProcess]) -> None:
+    """Everything that follows from a step, in turns (`tests.net.turns`). Nodes send only when they act or have their
+    turn: nothing is on its way when as much came as was sent."""
     start = time.monotonic()
+    pulses = ask_all(nodes, *(["pulse"] for _ in nodes))
     while True:
-        now = [node.ask("count") for node in nodes]
-        if now == before and sum(sum(one[0].values()) for one in now) == sum(one[2] for one in now):
-            return now
-        before = now
-        assert time.monotonic() - start < PATIENCE_SECONDS
+        assert time.monotonic() - start < PATIENCE_SECONDS, pulses
+        if sum(sent for sent, *_ in pulses) != sum(received for _, received, _ in pulses):
+            time.sleep(0.001)
+            pulses = ask_all(nodes, *(["pulse"] for _ in nodes))
+        elif any(count for *_, count in pulses):
+            pulses = ask_all(nodes, *(["turn", count] for *_, count in pulses))
+        else:
+            return
+
+
+def ask_all(nodes: list[ScriptedProcess], *words: list[Any]) -> list[Any]:
+    """Asks everybody at once."""
+    for node, some in zip(nodes, words, strict=True):
+        node.say(*some)
+    return [node.hear() for node in nodes]
 
 
 def in_processes(folder: Path, steps: list[Step], nodes: int) -> tuple[list[str], Any]:
@@ -258,14 +275,13 @@ def in_processes(folder: Path, steps: list[Step], nodes: int) -> tuple[list[str]
     try:
         started += [ScriptedProcess(folder / f"n{number}") for number in range(nodes)]
         addresses = [node.ask("open") for node in started]
-        counts: list[Any] = []
         for number, step in enumerate(steps):
-            for node in started:
-                node.ask("clock", time_of(number))
+            ask_all(started, *(["clock", time_of(number)] for _ in started))
             started[step[1]].ask("step", step, addresses)
-            counts = until_quiet(started)
+            settle(started)
+        counts = [node.ask("count") for node in started]
         messages, sizes = total([(Counter(one[0]), Counter(one[1])) for one in counts])
-        return addresses, (messages, sizes, Counter(told for one in counts for told in one[3]))
+        return addresses, (messages, sizes, Counter(told for one in counts for told in one[2]))
     finally:
         for node in started:
             node.close()

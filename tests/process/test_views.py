@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tocsin.site import accounts, life, reading
 from tocsin.site.site import Site
 from tocsin.store import Store
@@ -22,8 +24,10 @@ SQL = """CREATE RELATION quotes (tick BIGINT, issue TEXT, price DOUBLE);
 CREATE VIEW high AS SELECT issue, max(price) AS high, count(*) AS n FROM quotes GROUP BY issue"""
 CHILD = """
 import sys
+from tocsin.site import views as module
 from tocsin.site.site import Site
 from tocsin.store import Store
+module.CHECKPOINT_EVENTS, module.BYTES_AN_EVENT = 8, 1 << 40  # every other call writes a checkpoint, too
 views = Site(Store(sys.argv[1])).views
 tick = int(sys.argv[2])
 while True:
@@ -35,13 +39,15 @@ while True:
 """
 
 
-def test_what_was_answered_survives_kill_9_and_is_told_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [4, pytest.param(40, marks=pytest.mark.slow)])
+def test_what_was_answered_survives_kill_9_and_is_told_once(tmp_path: Path, kills: int) -> None:
+    """Killed while it stores events, rows, notifications or a checkpoint; the next one reads the checkpoint first."""
     site = Site(Store(tmp_path))
     ann = accounts.create(site.store, "ann", "publisher")
     assert len(site.views.create(ann, SQL).made) == 2
     life.create(site, ann, {"view": "high", "id": "all"})
     chance, tick = random.Random(3), 1
-    for _ in range(4):
+    for _ in range(kills):
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path), str(tick)], stdout=subprocess.PIPE)
         assert child.stdout is not None
         child.stdout.readline()

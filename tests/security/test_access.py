@@ -26,6 +26,7 @@ NOBODY = ("none", "unknown", "revoked", "expired", "disabled", "malformed")
 GOOD_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/api/v1/subscriptions"): {"query": "x"},
     ("PATCH", "/api/v1/subscriptions/{id}"): {"name": "changed"},
+    ("POST", "/api/v1/subscriptions/{id}/thumbs"): {"document": "d", "thumb": "up"},
     ("POST", "/api/v1/documents"): {"id": "posted"},
     ("POST", "/api/v1/events"): {"relation": "common", "closed": True},
     ("POST", "/api/v1/views"): {"sql": "CREATE VIEW own_count AS SELECT count(*) AS n FROM matches"},
@@ -34,7 +35,11 @@ GOOD_BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", "/api/v1/sources/{number}"): {"state": "paused"},
 }
 WHO_AM_I = "/api/v1/account"
-HELD_BACK = {"/api/v1/channels/{number}/test", "/api/v1/channels/{number}/ask"}
+HELD_BACK = {
+    "/api/v1/channels/{number}/test",
+    "/api/v1/channels/{number}/ask",
+    "/api/v1/subscriptions/{id}/thumbs",  # it takes none
+}
 NOT_YET = {"/api/v1/search", "/api/v1/preview"}
 
 

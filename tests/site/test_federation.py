@@ -3,76 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.net.rings import FAST
-from tests.ports import free_port
+from tests.site.federated import sites, until
 from tocsin.model import Document
-from tocsin.net.host import HostSettings
-from tocsin.net.identity import Endpoint
 from tocsin.overlay.placement.cover import cover
 from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge, holds
-from tocsin.site import accounts, intake, life
-from tocsin.site.accounts import Account
-from tocsin.site.federation import JOB, Federation
-from tocsin.site.local import LocalPipeline
-from tocsin.site.site import Site
-from tocsin.store import Store, documents, outbox
+from tocsin.site import intake, life
+from tocsin.site.federation import JOB
+from tocsin.store import documents, outbox
 from tocsin.text import Analysis
-
-PATIENCE_SECONDS = 60.0
-
-
-def until(holds: Callable[[], bool]) -> None:
-    start = time.monotonic()
-    while not holds():
-        assert time.monotonic() - start < PATIENCE_SECONDS
-        time.sleep(0.02)
-
-
-@contextmanager
-def running(folder: Path, contacts: tuple[str, ...] = ()) -> Iterator[tuple[Site, Federation, Account]]:
-    store = Store(folder / "store")
-    site = Site(store)
-    site.pipeline = LocalPipeline(store, noticed=site.noticed)
-    settings = HostSettings(folder / "node", Endpoint("127.0.0.1", free_port()), contacts=contacts, chord=FAST)
-    federation = site.federation = Federation(site, settings, lambda text: None)
-    account = accounts.create(store, "ann", "admin")
-    site.start()
-    try:
-        yield site, federation, account
-    finally:
-        site.stop()
-        store.close()
-
-
-@contextmanager
-def two_sites(tmp_path: Path) -> Iterator[tuple[tuple[Site, Federation, Account], tuple[Site, Federation, Account]]]:
-    with running(tmp_path / "a") as one:
-        until(lambda: one[1].node.ended.done() or (hasattr(one[1].node, "_host") and one[1].node.is_ready))
-        with running(tmp_path / "b", (one[1].node.address,)) as two:
-            until(lambda: hasattr(two[1].node, "_host") and two[1].node.is_ready)
-            until(lambda: all(federation._note(b"position") is not None for _, federation, _ in (one, two)))
-            yield one, two
-
-
-def standing(federation: Federation) -> int:
-    def count() -> int:
-        subscriber = federation._words.subscriber
-        return sum(not subscriber._waiting.get(id) for id, _ in subscriber.standing())
-
-    return int(federation._ask(count))
-
-
-def told(site: Site) -> list[tuple[str, str, int]]:
-    return [(one.subscription, one.document, one.version) for one in outbox.read(site.store, limit=10_000)]
-
 
 QUERIES = {
     "words": "title:kestrel AND NOT abstract:seed",
@@ -94,11 +37,12 @@ def paper(number: int) -> dict[str, object]:
 
 
 def test_what_one_site_publishes_the_subscribers_of_the_other_are_told_once(tmp_path):
-    with two_sites(tmp_path) as ((here, ring, ann), (there, _, bob)):
+    with sites(tmp_path, 2) as (home, away):
+        here, ann, there, bob = home.site, home.account, away.site, away.account
         for name, query in QUERIES.items():
             life.create(here, ann, {"id": name, "query": query})
         life.create(here, ann, {"id": "path", "xpath": "//title"})
-        until(lambda: standing(ring) == len(QUERIES) + 2)  # with the inner query of the nested one
+        until(lambda: home.standing() == len(QUERIES) + 2)  # with the inner query of the nested one
         papers = [paper(number) for number in range(24)]
         intake.publish(there, bob, papers[:16])
         intake.publish(here, ann, papers[16:])
@@ -110,17 +54,17 @@ def test_what_one_site_publishes_the_subscribers_of_the_other_are_told_once(tmp_
         }  # fmt: skip
         needed = {one.id for one in published[:16] if holds(parse(QUERIES["nested"]), one, knowledge)}
         needed |= {one.id for one in published[:16] if holds(parse("title:networks AND author:Bob"), one, knowledge)}
-        until(lambda: expected <= set(told(here)))
+        until(lambda: expected <= set(home.told()))
         until(lambda: all(documents.find(here.store, id) is not None for id in needed))
         time.sleep(0.5)
-        found = told(here)
+        found = home.told()
         assert len(found) == len(set(found))
         assert {one for one in found if one[0] in exact} == expected
         titles = {str(one["id"]): str(one["title"]).split() for one in papers}
         assert all({"kestrel", "over", "water"} & set(titles[id]) for name, id, _ in found if name == "similar")
         assert any(name == "similar" for name, _, _ in found)
         assert any(name == "path" for name, _, _ in found) is False  # none of these has XML
-        assert told(there) == []
+        assert away.told() == []
         assert documents.count(there.store) == 16  # what came from here stayed here: nobody asked for it there
 
 
@@ -130,23 +74,24 @@ def _values(value: Any) -> tuple[Any, ...]:
 
 def test_pausing_changing_and_deleting_reach_the_ring(tmp_path):
     """X2, across sites: no copy stays, and what was told before stays told."""
-    with two_sites(tmp_path) as ((here, ring, ann), (there, _, bob)):
+    with sites(tmp_path, 2) as (home, away):
+        here, ring, ann, there, bob = home.site, home.federation, home.account, away.site, away.account
         life.create(here, ann, {"id": "s", "query": "title:kestrel"})
-        until(lambda: standing(ring) == 1)
+        until(lambda: home.standing() == 1)
         intake.publish(there, bob, [{"id": "one", "title": "kestrel"}])
-        until(lambda: told(here) == [("s", "one", 1)])
+        until(lambda: home.told() == [("s", "one", 1)])
         life.edit(here, ann, "s", {"state": "paused"})
         until(lambda: not ring._ask(lambda: ring._words.subscriber._records))
         intake.publish(there, bob, [{"id": "two", "title": "kestrel"}])
         life.edit(here, ann, "s", {"state": "active", "query": "title:osprey"})
-        until(lambda: standing(ring) == 1)
+        until(lambda: home.standing() == 1)
         intake.publish(there, bob, [{"id": "three", "title": "osprey"}, {"id": "four", "title": "kestrel"}])
         intake.publish(there, bob, [{"id": "three", "title": "osprey again", "version": 2}])
-        until(lambda: told(here) == [("s", "one", 1), ("s", "three", 1), ("s", "three", 2)])
+        until(lambda: home.told() == [("s", "one", 1), ("s", "three", 1), ("s", "three", 2)])
         life.edit(here, ann, "s", {"expires": time.time() + 1.0})
         until(lambda: not ring._ask(lambda: ring._words.subscriber._records))  # it has expired
         life.edit(here, ann, "s", {"expires": None, "state": "active"})
-        until(lambda: standing(ring) == 1)
+        until(lambda: home.standing() == 1)
         life.delete(here, ann, "s")
         until(lambda: not ring._ask(lambda: ring._words.subscriber._records))
         intake.delete(there, bob, "three")
@@ -154,15 +99,16 @@ def test_pausing_changing_and_deleting_reach_the_ring(tmp_path):
 
 
 def test_another_document_of_the_same_name_is_refused_and_kept_among_the_letters(tmp_path):
-    with two_sites(tmp_path) as ((here, ring, ann), (there, _, bob)):
+    with sites(tmp_path, 2) as (home, away):
+        here, ann, there, bob = home.site, home.account, away.site, away.account
         intake.publish(here, ann, [{"id": "same", "title": "mine"}])
         life.create(here, ann, {"id": "s", "query": "title:theirs"})
-        until(lambda: standing(ring) == 1)
+        until(lambda: home.standing() == 1)
         intake.publish(there, bob, [{"id": "same", "title": "theirs"}])
         until(lambda: bool(outbox.letters(here.store, JOB)))
         (letter,) = outbox.letters(here.store, JOB)
         assert "other content" in letter.reason
-        assert told(here) == []
+        assert home.told() == []
 
 
 @pytest.mark.parametrize(

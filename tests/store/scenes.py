@@ -11,6 +11,7 @@ from tocsin.store import Store, accounts, documents, inbox, journal, outbox, rep
 from tocsin.store.backup import TABLES
 from tocsin.store.outbox import Batch, Found, Letter, Receipt
 from tocsin.store.subscriptions import Asked, Webhook, Wish
+from tocsin.store.thumbs import Thumb, put_in
 
 
 def doc(id: str, text: str = "peer", version: int = 1) -> Document:
@@ -58,3 +59,4 @@ def furnish(store: Store) -> None:
     journal.add_costs(store, {1: (5, 2)})
     with store.write() as transaction:
         outbox.refuse(transaction, "files", [Letter("f:1", "no id")])
+        put_in(transaction, 1, [Thumb("a", 1, True)])

@@ -21,10 +21,12 @@ from tocsin.intake import document_to_json
 from tocsin.match import posting_kernels, posting_reference, similarity_kernels, similarity_reference
 from tocsin.match.ids import Ids
 from tocsin.query import Query
+from tocsin.query.ast import And, Equals, Words
 from tocsin.query.score import word_counts
 from tocsin.sim.workload import random_documents, random_query
 from tocsin.store import Store, documents
 from tocsin.store.search import Library
+from tocsin.store.search.phrases import may_hold, patterns_of
 from tocsin.store.search.plain import plain_words
 from tocsin.store.search.tokens import token, tokens_of
 from tocsin.store.search.vectors import ROOM
@@ -541,3 +543,62 @@ def test_threads_may_ask_while_the_index_is_updated(store, tmp_path):
             asked += 1
         assert updating.result() == 120
     assert library.last == 120
+
+
+# --- phrases ---------------------------------------------------------------------------------------------------------
+
+ODD = (
+    "ﬁrst",
+    "ßee",
+    "naïve",
+    "café",
+    "İs",
+    "Ω",
+    "x_y",
+    "a-b",
+    "e\u0301t",
+    "№5",
+    "ǅ",
+    "peer",
+    "grid",
+    "tab\tbed",
+    'q"uote',
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_phrases_are_found_in_any_script_and_across_no_value(seed, store, tmp_path):
+    """What is ruled out by a look at the stored JSON would not have matched, whatever the characters are."""
+    rng = np.random.default_rng(seed)
+    pick = lambda: " ".join(rng.choice(ODD, rng.integers(1, 5)).tolist())  # noqa: E731
+    papers = [
+        Document(f"d{number}", {"t": tuple(pick() for _ in range(3)), "peer.grid": (pick(),)}) for number in range(60)
+    ]
+    documents.accept(store, papers)
+    for analysis in (Analysis(), Analysis({"t": "english"})):
+        library = Library(tmp_path / f"search-{len(analysis.fields)}", analysis, writable=True)
+        library.update(store)
+        statistics = Statistics.of(papers, analysis)
+        found = 0
+        for _ in range(40):
+            text = " ".join(rng.choice([one for one in ODD if '"' not in one], 2).tolist())
+            forms = (Words(None, text, True), Words("t", text, True), Equals("t", text, True))
+            query = forms[int(rng.integers(3))]
+            if rng.random() < 0.3:
+                query = And((query, Words(None, "peer")))
+            wanted = expected(query, papers, analysis, statistics)
+            assert answer(library, store, query, statistics) == wanted, query
+            found += len(wanted)
+        assert found > 5
+        library.close()
+
+
+def test_a_look_at_the_json_rules_out_what_stands_apart_and_no_more():
+    (pattern,) = patterns_of(parse('"information dissemination" AND grid'), Analysis())
+    assert may_hold('{"id":"a","t":"Information — Dissemination"}', (pattern,))
+    assert not may_hold('{"id":"a","t":"information about dissemination"}', (pattern,))
+    assert may_hold('{"id":"a","t":"information\\nabout dissemination"}', (pattern,))  # escapes are not read here
+    assert patterns_of(parse('"information dissemination" OR grid'), Analysis()) == ()
+    assert patterns_of(parse('t:"information dissemination"'), Analysis({"t": "english"})) == ()
+    assert patterns_of(parse("grid"), Analysis()) == ()
+    assert patterns_of(parse("year:2010.0 AND year = 1.5"), Analysis()) == ()  # these are numbers, too

@@ -11,8 +11,9 @@ from typing import Any
 import duckdb
 
 from tocsin.views.compile import compile_views
-from tocsin.views.engine import Change, Engine
+from tocsin.views.engine import Engine
 from tocsin.views.events import Decoder
+from tocsin.views.told import Change
 
 SETTINGS = """SET integer_division = true; SET ieee_floating_point_ops = false;
 SET threads = 1; SET error_on_division_by_zero = false;"""

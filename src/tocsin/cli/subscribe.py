@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 from tocsin.cli.console import line, say
@@ -16,9 +17,10 @@ from tocsin.settings import DEFAULTS
 
 NAME = "subscribe"
 HELP = "tell a running site what to look for"
-DESCRIPTION = """Makes a subscription of QUERY, or one for each line of a file ({"query" and/or "xpath", "id"?, "name"?,
-"tags"?, "channel"?, "mode"?}), and prints a line for each: the subscription with what to expect of it, or the error.
-With --list, --show, --pause, --resume or --delete it looks after those that are there."""
+DESCRIPTION = """Makes a subscription of QUERY or of a view, or one for each line of a file ({"query" and/or "xpath", or
+"view", "id"?, "name"?, "tags"?, "channel"?, "mode"?, "exactness"?, "feedback"?}), and prints a line for each: the
+subscription with what to expect of it, or the error. With --list, --show, --pause, --resume, --delete or --thumb it
+looks after those that are there."""
 
 STATES = ("pause", "resume", "delete", "show")
 
@@ -27,6 +29,11 @@ def arguments(command: argparse.ArgumentParser) -> None:
     """Its options."""
     command.add_argument("query", metavar="QUERY", nargs="?", help="the query; put -- before one that starts with -")
     command.add_argument("--xpath", metavar="PATH", help="an XPath that must select something in the document's XML")
+    command.add_argument("--view", metavar="VIEW", help="the rows of a view of the site, instead of documents")
+    command.add_argument(
+        "--where", metavar="CONDITION", help="of a view: every change of the rows for which this holds"
+    )
+    command.add_argument("--when", metavar="CONDITION", help="of a view: when this begins to hold for a row, or ends")
     command.add_argument(
         "-s", "--subscriptions", metavar="SUBS", help="a file of subscriptions, one a line; - for standard input"
     )
@@ -35,12 +42,31 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--tag", metavar="TAG", action="append", default=[], help="a tag; may be repeated")
     command.add_argument("--webhook", metavar="URL", help="send notifications here")
     command.add_argument("--mode", choices=("immediate", "hourly", "daily"), help="at once, or in digests")
+    command.add_argument(
+        "--exactness", choices=("exact", "approximate"),
+        help="where the site is in a ring: hear every site, or its most promising publishers only, for less traffic",
+    )  # fmt: skip
+    command.add_argument(
+        "--rho", metavar="SHARE", type=float, help="approximate: the share of publishers to listen to (default 0.1)"
+    )
+    command.add_argument(
+        "--alpha", metavar="WEIGHT", type=float,
+        help="approximate: how they are chosen, from 0, who is expected to publish most of it, to 1, who knows most of "
+        "it (default 0.25)",
+    )  # fmt: skip
+    command.add_argument(
+        "--feedback", action="store_true", default=None, help="learn from thumbs: they move the texts of its ~"
+    )
     actions = command.add_mutually_exclusive_group()
     actions.add_argument("--list", action="store_true", help="print the subscriptions that are there")
     actions.add_argument("--show", metavar="ID", help="print one")
     actions.add_argument("--pause", metavar="ID", help="stop looking for it, until it is resumed")
     actions.add_argument("--resume", metavar="ID", help="look for it again")
     actions.add_argument("--delete", metavar="ID", help="forget it")
+    actions.add_argument(
+        "--thumb", metavar=("ID", "DOCUMENT", "THUMB"), nargs=3,
+        help="say of a document that it told: up, down, or none to take it back",
+    )  # fmt: skip
     site_arguments(command)
 
 
@@ -52,10 +78,12 @@ def run(given: argparse.Namespace) -> int:
         for action in STATES:
             if (id := getattr(given, action)) is not None:
                 return _one(site, action, id)
+        if given.thumb is not None:
+            return _thumb(site, *given.thumb)
         if given.subscriptions:
             return _many(site, given.subscriptions)
-        if given.query is None and given.xpath is None:
-            raise SettingError("a QUERY is needed, or --xpath, or a file of subscriptions by -s")
+        if given.query is None and given.xpath is None and given.view is None:
+            raise SettingError("a QUERY is needed, or --xpath, --view, or a file of subscriptions by -s")
         print(line(site.call("POST", "subscriptions", _body(given))))
     return 0
 
@@ -65,13 +93,32 @@ def _body(given: argparse.Namespace) -> dict[str, Any]:
     body = {
         "query": given.query,
         "xpath": given.xpath,
+        "view": _view(given),
         "id": given.id,
         "name": given.name,
         "tags": given.tag or None,
         "channel": channel,
         "mode": given.mode,
+        "exactness": _exactness(given),
+        "feedback": given.feedback,
     }
     return {key: value for key, value in body.items() if value is not None}
+
+
+def _view(given: argparse.Namespace) -> Any:
+    conditions = {key: value for key in ("where", "when") if (value := getattr(given, key)) is not None}
+    if conditions and given.view is None:
+        raise SettingError(f"--{next(iter(conditions))} is a condition on the rows of a --view")
+    return {"name": given.view, **conditions} if conditions else given.view
+
+
+def _exactness(given: argparse.Namespace) -> Any:
+    numbers = {key: value for key in ("rho", "alpha") if (value := getattr(given, key)) is not None}
+    if not numbers:
+        return given.exactness
+    if not all(map(isfinite, numbers.values())):
+        raise SettingError("--rho is a number above 0, up to 1; --alpha one from 0 to 1")
+    return {"kind": given.exactness or "approximate", **numbers}
 
 
 def _list(site: Remote) -> int:
@@ -93,6 +140,14 @@ def _one(site: Remote, action: str, id: str) -> int:
         print(line(site.call("GET", path)))
     else:
         print(line(site.call("PATCH", path, {"state": "paused" if action == "pause" else "active"})))
+    return 0
+
+
+def _thumb(site: Remote, id: str, document: str, thumb: str) -> int:
+    if thumb not in ("up", "down", "none"):
+        raise SettingError(f"a thumb is up, down or none, not {thumb!r}")
+    body = {"document": document, "thumb": None if thumb == "none" else thumb}
+    print(line(site.call("POST", f"subscriptions/{quoted(id)}/thumbs", body)))
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -19,8 +18,9 @@ from tocsin.files.lines import lines
 from tocsin.files.unpacked import Damaged, chunks
 from tocsin.settings import DEFAULTS
 from tocsin.views.compile import compile_views
-from tocsin.views.engine import Change, Engine
+from tocsin.views.engine import Engine
 from tocsin.views.events import Decoder, Item
+from tocsin.views.told import Change, lines_of
 
 NAME = "view"
 HELP = "compute views over events, saying at each step what is certain"
@@ -28,7 +28,6 @@ DESCRIPTION = """Views over event histories: SQL that is kept up to date, event 
 are printed as what is certain of them, such as {"at_least": 80}; final values are plain."""
 
 REJECTIONS_SHOWN = 20
-ENCODE = json.JSONEncoder(ensure_ascii=False).encode  # made once: every changed row is a line
 COLUMNS_FROM = 256  # lines: larger batches are worth their arrays
 Thing = TypeVar("Thing")
 
@@ -84,7 +83,7 @@ def run(given: argparse.Namespace) -> int:
         if changes and not given.final:
             _write(changes)
     if given.final:
-        _write(engine.state())
+        _write(list(engine.state()))
     return 1 if events.close() or compiled.refused else 0
 
 
@@ -108,8 +107,8 @@ def _batches(things: Iterable[Thing], size: int) -> Iterator[list[Thing]]:
         yield batch
 
 
-def _write(changes: Iterable[Change]) -> None:
-    sys.stdout.writelines(ENCODE(change.json()) + "\n" for change in changes)
+def _write(changes: Sequence[Change]) -> None:
+    sys.stdout.writelines(lines_of(changes))
     sys.stdout.flush()
 
 
@@ -137,7 +136,7 @@ class _Events:
             elif text and not text.isspace():
                 yield number, text
 
-    def feed(self, engine: Engine, batch: Sequence[tuple[int, bytes]]) -> list[Change]:
+    def feed(self, engine: Engine, batch: Sequence[tuple[int, bytes]]) -> Sequence[Change]:
         """One step: all lines at once where they are in good order, else one by one."""
         if len(batch) >= COLUMNS_FROM:
             table = self._decoder.table([text for _, text in batch])

@@ -14,6 +14,30 @@ from tocsin import markup_kernels as kernels
 from tocsin.markup_kernels import END
 
 IntArray = npt.NDArray[np.int32]
+Decode = Callable[[str, bool, bool], str]
+"""A piece of a document as XML says: what stands there, whether it is an attribute's, whether it is CDATA."""
+
+
+class Raw:
+    """Where texts and values stand in the bytes of a document, so that a few can be had without decoding all."""
+
+    def __init__(self, data: bytes, piece: IntArray, attribute: IntArray, decode: Decode) -> None:
+        self.data = np.frombuffer(data, np.uint8)
+        self.piece = piece
+        """Of a piece of text: start, end, and whether it is CDATA."""
+        self.value = attribute[:, 2:]
+        """Of a value of an attribute: start and end."""
+        self._bytes, self._decode = data, decode
+
+    def text(self, first: int, end: int) -> str:
+        """The pieces first, …, end - 1 as one text."""
+        rows = self.piece[first:end].tolist()
+        return "".join([self._decode(self._bytes[start:stop].decode(), False, cdata) for start, stop, cdata in rows])
+
+    def value_text(self, number: int) -> str:
+        """The value of an attribute."""
+        start, stop = self.value[number].tolist()
+        return self._decode(self._bytes[start:stop].decode(), True, False)
 
 
 class Markup:
@@ -22,7 +46,8 @@ class Markup:
     `tape[i]` is 1 + the number of the name of an element that starts, END, or COMMENT (a comment or processing
     instruction). `marks[i]` is how many pieces of text came before event i: a text node is what lies between two
     events. Attribute k is at the element of event `owners[k]`. Names are '{uri}local'. `texts()` gives the pieces and
-    the values of the attributes, which are decoded only when somebody looks at them.
+    the values of the attributes, which are decoded only when somebody looks at them; `raw` says where they stand in a
+    document that was scanned.
     """
 
     def __init__(  # noqa: PLR0917 — the columns of one table
@@ -34,6 +59,7 @@ class Markup:
         attribute: IntArray,
         attribute_names: list[str],
         texts: Callable[[], tuple[list[str], list[str]]],
+        raw: Raw | None = None,
     ) -> None:
         self.tape = tape
         self.marks = marks
@@ -41,6 +67,7 @@ class Markup:
         self.owners = owners
         self.attribute = attribute
         self.attribute_names = attribute_names
+        self.raw = raw
         self._texts = texts
 
     @cached_property
@@ -109,19 +136,11 @@ class Layout:
         self.text = text
         """Of a text: the element that it is in, its first piece, and the piece after its last."""
         self._tape = tape
-        self._before: npt.NDArray[np.int64] | None = None
 
     def element_of(self, events: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """The elements that start at these events."""
         found: npt.NDArray[np.int64] = np.cumsum(self._tape > 0)[events] - 1
         return found
-
-    def characters(self, markup: Markup) -> npt.NDArray[np.int64]:
-        """How many characters of text come before each piece."""
-        if self._before is None:
-            self._before = np.zeros(len(markup.pieces) + 1, np.int64)
-            np.cumsum(np.fromiter(map(len, markup.pieces), np.int64, len(markup.pieces)), out=self._before[1:])
-        return self._before
 
 
 def _layout(markup: Markup) -> Layout:

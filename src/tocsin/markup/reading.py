@@ -19,7 +19,7 @@ from lxml import etree
 
 from tocsin import markup_kernels as kernels
 from tocsin.errors import DocumentError
-from tocsin.markup.document import Markup
+from tocsin.markup.document import Markup, Raw
 from tocsin.markup.encodings import check_prolog, to_utf8
 from tocsin.markup_kernels import COMMENT, END
 from tocsin.settings import DEFAULTS, MarkupLimits
@@ -95,6 +95,7 @@ def _scanned(data: bytes, limits: MarkupLimits) -> Markup | None:
         attribute[:, 1],
         attribute_names,
         lambda: _decode(data, piece, attribute),
+        Raw(data, piece, attribute, _decode_one),
     )
 
 
@@ -148,6 +149,13 @@ def _decode(data: bytes, piece: IntArray, attribute: IntArray) -> tuple[list[str
     values = [one if one.isprintable() else one.translate(_BLANKS) for one in values]
     values = [_unescape(one) if "&" in one else one for one in values]
     return pieces, values
+
+
+def _decode_one(text: str, is_value: bool, is_cdata: bool) -> str:
+    """One text or value, as `_decode` has it."""
+    text = text.replace("\r\n", "\n")
+    text = text.translate(_BLANKS) if is_value else text.replace("\r", "\n")
+    return text if is_cdata or "&" not in text else _unescape(text)
 
 
 def _unescape(text: str) -> str:

@@ -16,9 +16,10 @@ from tocsin.match.nested import Reason
 from tocsin.model import Document, Subscription
 from tocsin.query.ast import And, Atom, Equals, Exists, In, Near, Not, Or, Prefix, Query, Range, Similar, Words, atoms
 from tocsin.query.normal import Clause, clauses, inward
-from tocsin.query.score import score_parts, similarity
-from tocsin.query.semantics import Knowledge, has_phrase, holds, is_number, only_words, within
+from tocsin.query.score import Vector, score_parts
+from tocsin.query.semantics import Knowledge, holds, is_number, only_words, within
 from tocsin.query.show import show
+from tocsin.query.vector import similarity_to
 from tocsin.query.xpath.semantics import evidence_xpath
 from tocsin.text import Analysis, fold, value_key, values_of, words
 
@@ -32,9 +33,12 @@ class Traced(Knowledge):
     reasons: Callable[[Document], Sequence[Reason]] = lambda document: ()
 
 
-def why(subscription: Subscription, document: Document, knowledge: Knowledge) -> Evidence:
-    """Why a subscription's words and path hold, and where the values of its sets come from."""
-    found = {} if subscription.query is None else evidence(subscription.query, document, knowledge)
+def why(subscription: Subscription, document: Document, knowledge: Knowledge, vector: Vector | None = None) -> Evidence:
+    """Why a subscription's words and path hold, and where the values of its sets come from.
+
+    `vector`: the document's, if it is known already.
+    """
+    found = {} if subscription.query is None else evidence(subscription.query, document, knowledge, vector)
     if subscription.path is not None and document.xml is not None:
         selected = evidence_xpath(subscription.path, read_markup(document.xml))
         found["xpath"] = None if selected is None else {"path": selected[0], "text": selected[1]}
@@ -87,15 +91,17 @@ class Origins:
         return self._first[asked]
 
 
-def evidence(query: Query, document: Document, knowledge: Knowledge) -> Evidence:
+def evidence(query: Query, document: Document, knowledge: Knowledge, vector: Vector | None = None) -> Evidence:
     """Where in the document the query found what it asks for."""
     clause = _holding(query, document, knowledge)
-    wanted = clause.positive if clause else _positive(inward(query))
-    found = [_where(atom, document, knowledge) for atom in wanted if holds(atom, document, knowledge)]
+    if clause is not None:
+        holding: Sequence[Atom] = clause.positive
+    else:
+        holding = [atom for atom in _positive(inward(query)) if holds(atom, document, knowledge)]
     return {
         "clause": show(clause.query() if clause else query),
-        "atoms": found,
-        "score": score_parts(query, document, knowledge.analysis, knowledge.statistics),
+        "atoms": [_where(atom, document, knowledge) for atom in holding],
+        "score": score_parts(query, document, knowledge.analysis, knowledge.statistics, vector),
     }
 
 
@@ -151,9 +157,11 @@ def _where(atom: Atom, document: Document, knowledge: Knowledge) -> Evidence:
             found |= {"field": field, "value": next(v for v in values if within(v, low, high, atom.is_date))}
         case Exists(field):
             found |= {"field": field}
-        case Similar(field, text):
-            weight = similarity(field, text, document, knowledge.analysis, knowledge.statistics)
+        case Similar(field):
+            weight = similarity_to(atom, document, knowledge.analysis, knowledge.statistics)
             found |= {"field": field, "cosine": weight, "threshold": atom.threshold}
+            if atom.moved:
+                found["moved"] = True
         case In(field, source, inner):
             among = knowledge.values(inner, source)
             value = next(value for value in values_of(document, field) if value_key(value) in among)
@@ -194,7 +202,7 @@ def _positions(atom: Words | Near | Prefix | Equals, value: tuple[str, ...], nam
     match atom:
         case Words(text=text):
             phrase = words(text, name)
-            return _phrase_at(value, phrase) if has_phrase(value, phrase) else []
+            return _phrase_at(value, phrase)
         case Equals(text=text):
             same = only_words(value) == only_words(words(text, name)) != ()
             return [position for position, word in enumerate(value) if word] if same else []
@@ -206,10 +214,18 @@ def _positions(atom: Words | Near | Prefix | Equals, value: tuple[str, ...], nam
 
 
 def _phrase_at(value: tuple[str, ...], phrase: tuple[str, ...]) -> list[int]:
+    """Where the phrase stands first; dropped words may be anything."""
     offsets = [offset for offset, word in enumerate(phrase) if word]
-    for start in range(-offsets[0], len(value) - offsets[-1]):
-        if all(value[start + offset] == phrase[offset] for offset in offsets):
-            return [start + offset for offset in offsets]
+    at = 0
+    while offsets:
+        try:
+            at = value.index(phrase[offsets[0]], at)
+        except ValueError:
+            break
+        start = at - offsets[0]
+        if start + offsets[-1] < len(value) and all(value[start + one] == phrase[one] for one in offsets):
+            return [start + one for one in offsets]
+        at += 1
     return []
 
 

@@ -12,6 +12,7 @@ drift so far that matching does twice the work it did, the index is organised an
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,6 +36,7 @@ from tocsin.query.ast import Atom, Query, Similar, atoms
 from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge
 from tocsin.query.show import show
+from tocsin.query.vector import attached, detached, from_text, to_text
 from tocsin.settings import DEFAULTS, DocumentLimits, QueryLimits
 from tocsin.text import Analysis
 
@@ -63,6 +65,8 @@ class QueryIndex:
         self.counts = Counts()
         self.next_owner = 0
         self._checked: dict[int, Query | str] = {}
+        self._moved: dict[int, str] = {}
+        """For owners whose query is checked: words of texts that feedback has moved, which its text does not tell."""
         self._everywhere: dict[int, None] = {}
         self._similar: dict[int, tuple[int, ...]] = {}
         """For owners whose query asks for `~`: the keys of these atoms, which nobody may need after them."""
@@ -92,6 +96,8 @@ class QueryIndex:
         required = requirements(standing_in(query, self.interner.similar) if similar else query, self.analysis)
         if not all(one.exact for one in required):
             self._checked[owner] = query if text is None else text
+            if (moved := to_text(detached(query))) is not None:
+                self._moved[owner] = moved
             for atom in atoms(query):  # a plan may read these keys, so documents must be marked with them
                 self._exact(atom)
         if not all(one.keys for one in required):
@@ -118,6 +124,7 @@ class QueryIndex:
         """The owner's query holds nowhere any more."""
         self.clauses.remove(owner)
         self._checked.pop(owner, None)
+        self._moved.pop(owner, None)
         self._plans.pop(owner, None)
         self._everywhere.pop(owner, None)
         for number in self._similar.pop(owner, ()):
@@ -171,6 +178,7 @@ class QueryIndex:
             "checked_owners": np.fromiter(self._checked, np.uint32, len(self._checked)),
             "checked_ends": np.cumsum([len(text) for text in texts], dtype=np.int64),
             "checked_texts": np.frombuffer(b"".join(texts), np.uint8),
+            "moved": np.frombuffer(json.dumps(list(self._moved.items())).encode(), np.uint8),
             "everywhere": np.fromiter(self._everywhere, np.uint32, len(self._everywhere)),
             "similar_owners": np.repeat(
                 np.fromiter(self._similar, np.uint32, len(self._similar)), list(map(len, self._similar.values()))
@@ -204,6 +212,8 @@ class QueryIndex:
         spans = zip([0, *ends], ends, strict=False)
         owners = arrays["checked_owners"].tolist()
         self._checked = {owner: texts[start:end].decode() for owner, (start, end) in zip(owners, spans, strict=True)}
+        if "moved" in arrays:
+            self._moved = dict(json.loads(bytes(arrays["moved"])))
         self._everywhere = dict.fromkeys(arrays["everywhere"].tolist())
         for owner, key in zip(arrays["similar_owners"].tolist(), arrays["similar_keys"].tolist(), strict=True):
             self._similar[owner] = (*self._similar.get(owner, ()), key)
@@ -341,6 +351,7 @@ class QueryIndex:
         if plan is None:
             query = self._checked[owner]
             tree = parse(query, self.analysis, ANY_SIZE) if isinstance(query, str) else query
+            tree = attached(tree, from_text(self._moved.get(owner)))
             plan = self._plans[owner] = self._planner.plan(tree)
         return plan
 

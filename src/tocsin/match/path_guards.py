@@ -22,6 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.markup_kernels import note_text
 from tocsin.match import path_mask_kernels as kernels
 from tocsin.match.path_automaton import Labels, grow, power
 from tocsin.query.xpath.ast import (
@@ -70,6 +71,8 @@ _STRINGS = {"=": kernels.SAME, "!=": kernels.DIFFERENT}
 _VALUES = (kernels.ATTRIBUTE, kernels.CONTENT, kernels.CHILD, kernels.TEXT)
 _ONE_CHILD = (kernels.WITHOUT, kernels.PARENTS, kernels.ABOVE, kernels.CHILDREN, kernels.BELOW, kernels.PLACED)
 _CHILDREN = dict.fromkeys((*_ONE_CHILD, kernels.EVERYWHERE), 1) | {kernels.BOTH: 2, kernels.EITHER: 2}
+NOTED = 1 << 16
+"""Fingerprints of strings that are told apart; a power of two."""
 K = TypeVar("K", bound=Hashable)
 
 
@@ -129,7 +132,11 @@ class Guards:
         self.strings: Interned[str] = Interned()
         self.questions: Interned[Question] = Interned()
         self.longest = 0
-        """Characters of the longest string that a condition ever mentioned."""
+        """Bytes of the longest string that a condition ever mentioned."""
+        self.noted = np.zeros((2, NOTED), np.uint8)
+        """Lengths and fingerprints of the strings that conditions ever mentioned, as `find_values` wants them."""
+        self.kinds: set[int] = set()
+        """Kinds of values that conditions ever asked for."""
         self._node = np.zeros((256, 3), np.int32)
         self._literal = np.zeros(256, np.float64)
         self._uses: list[int] = []
@@ -193,12 +200,12 @@ class Guards:
         assert where is not None
         what, label, owner = where
         if isinstance(only.literal, str) and only.op in _STRINGS:
-            self.longest = max(self.longest, len(only.literal))
-            how, literal = _STRINGS[only.op], float(self.strings.take(only.literal))
+            how, literal = _STRINGS[only.op], float(self._mention(only.literal))
         else:
             number = number_of(only.literal) if isinstance(only.literal, str) else only.literal
             how, literal = _NUMBERS[only.op], number
         exists = Exists(only.path)
+        self.kinds.add(kernels.KIND_OF[what])
         first = self._named(hop.name) if what == kernels.CONTENT else self._held(what, label, exists, owner)
         test = first, self._below(hops[at + 1 :]), self._arrived(hops[:at], hop)
         return Shared(test, what, label, how, literal)
@@ -269,11 +276,11 @@ class Guards:
     def _held(self, what: int, label: int, predicate: Exists | Compare, owner: int = kernels.WILDCARD) -> int:
         """The elements of a label with a value of another label that compares."""
         owner <<= 4
+        self.kinds.add(kernels.KIND_OF[what])
         if isinstance(predicate, Exists):
             return self._new(what, label, kernels.EXISTS | owner)
         if isinstance(predicate.literal, str) and predicate.op in _STRINGS:
-            string, before = self.strings.take(predicate.literal), len(self)
-            self.longest = max(self.longest, len(predicate.literal))
+            string, before = self._mention(predicate.literal), len(self)
             found = self._new(what, label, _STRINGS[predicate.op] | owner, float(string))
             if len(self) == before:  # the node was there, and uses the string already
                 self.strings.release(string)
@@ -282,6 +289,18 @@ class Guards:
         if isnan(number):
             return self._new(kernels.NOTHING)  # see is_never
         return self._new(what, label, _NUMBERS[predicate.op] | owner, number)
+
+    def _mention(self, text: str) -> int:
+        """The number of a string, with one more use."""
+        if text not in self.strings.numbers:
+            self._note(text)
+        return self.strings.take(text)
+
+    def _note(self, text: str) -> None:
+        """What is noted stays so: then a value is looked up in vain."""
+        data = np.frombuffer(text.encode(), np.uint8)
+        self.longest = max(self.longest, len(data))
+        note_text(self.noted, data)
 
     def _asked(self, asked: Path | Predicate, label: int) -> int:
         number, before = self.questions.take((asked, label)), len(self)
@@ -463,7 +482,9 @@ class Guards:
         keys = list(found._numbers)
         strings = (int(x) for what, _, how, x in keys if what in _VALUES and how & 15 in _STRINGS.values())
         _restore(found.strings, about["strings"], strings)
-        found.longest = max(map(len, found.strings.numbers), default=0)
+        for text in found.strings.numbers:
+            found._note(text)
+        found.kinds = {kernels.KIND_OF[what] for what, _, _, _ in keys if what in _VALUES}
         asked = (left for what, left, _, _ in keys if what == kernels.ASKED)
         _restore(found.questions, [one and _read(one) for one in about["questions"]], asked)
         return found

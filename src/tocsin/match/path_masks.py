@@ -7,14 +7,16 @@ numbers; and, for the rare condition that sets of elements cannot express, the o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import nan
+from collections.abc import Callable, Sequence
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.markup import Markup
+from tocsin.markup.document import Raw
+from tocsin.markup_kernels import find_values
 from tocsin.match import path_mask_kernels as kernels
 from tocsin.match.path_families import Families
 from tocsin.match.path_guards import Guards
@@ -31,8 +33,11 @@ POOL_BYTES = 1 << 26
 ROWS_MIN = 8_192
 """Sets that there is room for in any case; more than the conditions of one query."""
 MISSING_MAX = 1_024
+MANY = 64
+"""Candidates that are likely to need every kind of values: they are fetched at once."""
 _NUMERIC = frozenset("-.0123456789 \t\r\n")
-_BLANK = " \t\r\n"
+Values = tuple[IntArray, npt.NDArray[np.float64]]
+"""Numbers of strings (-1: no condition mentions it), and numbers (NaN: it is none)."""
 
 
 class Selector:
@@ -56,8 +61,10 @@ class Selector:
         flags: npt.NDArray[np.uint8],
     ) -> None:
         """Marks the slots of the candidates that hold."""
-        reading = _Reading(guards, document, tape)
+        reading = Reading(guards, document, tape)
         answers = self._open(guards.size, reading.size)
+        if len(candidates) >= MANY:
+            reading.fetch([~kind for kind in sorted(guards.kinds)], answers)
         missing = np.zeros(MISSING_MAX, np.int64)
         while len(candidates):
             waiting = np.zeros(len(candidates) + 1, np.int32)
@@ -90,7 +97,7 @@ class Selector:
         self._counts[kernels.STAMP] = 0
         return Answers(self._memo, self._pool, self._counts, self._stack, np.zeros((elements + 1, 2), np.int64))
 
-    def _make_room(self, answers: Answers, reading: _Reading, must_grow: bool) -> Answers:
+    def _make_room(self, answers: Answers, reading: Reading, must_grow: bool) -> Answers:
         """A larger pool, or the same one emptied."""
         rows, words = self._pool.shape
         if must_grow or rows < ROWS_MIN or 4 * rows * words < POOL_BYTES:
@@ -104,7 +111,7 @@ class Selector:
         return answers
 
 
-class _Reading:
+class Reading:
     """One document as the kernel sees it; values are fetched when it asks for them."""
 
     def __init__(self, guards: Guards, document: Markup, tape: Tape) -> None:
@@ -133,50 +140,73 @@ class _Reading:
 
     def fetch(self, missing: list[int], answers: Answers) -> None:
         """Gets values, and the answers of the oracle."""
+        layout = self._layout
         for what in missing:
             match ~what:
                 case kernels.ATTRIBUTES:
-                    elements = self._layout.element_of(self._tape.owner)
-                    self._add(~what, elements, self._tape.attribute, self._markup.values)
+                    labels = self._tape.attribute
+                    self._add(~what, layout.element_of(self._tape.owner), labels, *self._attributes())
                 case kernels.CONTENTS:
-                    values = self._inside(self._layout.first, self._layout.end)
-                    self._add(~what, np.arange(self.size), self._labels, values)
+                    values = self._inside(layout.first, layout.end)
+                    self._add(~what, np.arange(self.size), self._labels, *values)
                 case kernels.TEXTS:
-                    text = self._layout.text
+                    text = layout.text
                     labels = np.full(len(text), kernels.WILDCARD, np.int32)
-                    self._add(~what, text[:, 0], labels, self._inside(text[:, 1], text[:, 2]))
+                    self._add(~what, text[:, 0], labels, *self._inside(text[:, 1], text[:, 2]))
                 case _:
                     self._ask(what, answers)
 
     # --- values ------------------------------------------------------------------------------
 
-    def _add(self, kind: int, elements: AnyArray, labels: AnyArray, values: Sequence[str | None]) -> None:
+    def _add(self, kind: int, elements: AnyArray, labels: AnyArray, strings: AnyArray, numbers: AnyArray) -> None:
         """Adds the values of a kind."""
-        known, document = self._guards.strings.numbers, self.document
+        document = self.document
         first = len(document.rows)
         rows = np.full((first + len(labels), 6), -1, np.int32)
         rows[:first] = document.rows
         rows[first:, kernels.OWNER] = elements
         rows[first:, kernels.VALUE_LABEL] = labels
-        rows[first:, kernels.STRING] = [-1 if value is None else known.get(value, -1) for value in values]
-        numbers = [number_of(value) if value and value[0] in _NUMERIC else nan for value in values]
-        number = np.concatenate([document.number, np.array(numbers, np.float64)])
+        rows[first:, kernels.STRING] = strings
+        number = np.concatenate([document.number, numbers])
         document.range[kind] = first, len(rows)
         kernels.chain_values(rows, number, first, document.by_kind[kind], document.by_string[kind])
         self.document = document._replace(rows=rows, number=number)
 
-    def _inside(self, first: AnyArray, end: AnyArray) -> list[str | None]:
-        """The text of ranges of pieces; None for one that is longer than any string, and no number."""
-        pieces, before = self._markup.pieces, self._layout.characters(self._markup)
-        solid = _solid(pieces)
-        longest = self._guards.longest
-        found: list[str | None] = []
-        for one, stop, size in zip(first.tolist(), end.tolist(), (before[end] - before[first]).tolist(), strict=True):
-            if size > longest and (solid[one] >= stop or pieces[solid[one]].lstrip(_BLANK)[0] not in _NUMERIC):
-                found.append(None)
-            else:
-                found.append(pieces[one] if stop == one + 1 else "".join(pieces[one:stop]))
-        return found
+    def _attributes(self) -> Values:
+        """The values of the attributes."""
+        raw = self._markup.raw
+        if raw is None:
+            return self._known(self._markup.values)
+        each = np.arange(len(raw.value) + 1)
+        return self._found(raw, raw.value, each[:-1], each[1:], raw.value_text)
+
+    def _inside(self, first: AnyArray, end: AnyArray) -> Values:
+        """The text of ranges of pieces."""
+        raw = self._markup.raw
+        if raw is None:
+            pieces = self._markup.pieces
+            return self._known(["".join(pieces[one:stop]) for one, stop in zip(first, end, strict=True)])
+        return self._found(raw, raw.piece, first, end, lambda at: raw.text(int(first[at]), int(end[at])))
+
+    def _known(self, values: Sequence[str]) -> Values:
+        """Values one by one: the definition of what `_found` gives."""
+        known = self._guards.strings.numbers
+        strings = np.array([known.get(value, -1) for value in values], np.int32)
+        return strings, np.array([_number(value) for value in values], np.float64)
+
+    def _found(self, raw: Raw, piece: AnyArray, first: AnyArray, end: AnyArray, text: Callable[[int], str]) -> Values:
+        """From the bytes: only what may be a string that some condition mentions becomes one."""
+        known, size = self._guards.strings.numbers, len(first)
+        strings, numbers, asked = np.full(size, -1, np.int32), np.full(size, nan), np.empty(size, np.int32)
+        run: Any = find_values
+        is_value, longest = piece is raw.value, self._guards.longest
+        count = run(raw.data, piece, is_value, first, end, self._guards.noted, longest, numbers, asked)
+        for at in asked[:count].tolist():
+            value = text(at)
+            strings[at] = known.get(value, -1)
+            if isnan(numbers[at]):
+                numbers[at] = _number(value)
+        return strings, numbers
 
     # --- questions ---------------------------------------------------------------------------
 
@@ -206,11 +236,5 @@ class _Reading:
         return [one for one in chosen if is_true(asked, tree, ("element", one, 0), 0)]
 
 
-def _solid(pieces: list[str]) -> list[int]:
-    """For each place among the pieces the next piece that is not blank."""
-    found, after = [len(pieces)] * (len(pieces) + 1), len(pieces)
-    for at in range(len(pieces) - 1, -1, -1):
-        if not pieces[at].isspace():
-            after = at
-        found[at] = after
-    return found
+def _number(value: str) -> float:
+    return number_of(value) if value and value[0] in _NUMERIC else nan

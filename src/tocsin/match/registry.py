@@ -36,6 +36,7 @@ from tocsin.query.ast import Query, nested
 from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge
 from tocsin.query.standing import parse_subscription
+from tocsin.query.vector import attached, from_text
 from tocsin.query.xpath.parse import parse_xpath
 from tocsin.settings import DEFAULTS, DocumentLimits, QueryLimits
 from tocsin.text import STANDARD, Analysis
@@ -98,17 +99,25 @@ class Registry:
     # --- changing ------------------------------------------------------------------------------
 
     def add(
-        self, id: str, text: str | None = None, xpath: str | None = None, namespaces: Mapping[str, str] | None = None
+        self,
+        id: str,
+        text: str | None = None,
+        xpath: str | None = None,
+        namespaces: Mapping[str, str] | None = None,
+        moved: str | None = None,
     ) -> None:
-        """Registers a subscription, or gives it another query or path; QueryError if one is refused."""
+        """Registers a subscription, or gives it another query or path; QueryError if one is refused.
+
+        `moved` are the words of texts that feedback has moved (`query.vector.to_text`).
+        """
         if text is None and xpath is None:
             raise ValueError("a subscription asks for words, for a path, or for both")
-        if text is not None and xpath is None and self._is_plain(text):
+        if text is not None and xpath is None and moved is None and self._is_plain(text):
             self._waiting.append((id, text))
             if len(self._waiting) >= WAITING_MAX:
                 self._register_waiting()
             return
-        query = None if text is None else self._parsed(text)
+        query = None if text is None else attached(self._parsed(text), from_text(moved))
         path = None if xpath is None else parse_xpath(xpath, namespaces or {}, self._limits)
         self._register_waiting()
         owner = self.index.next_owner
@@ -120,7 +129,7 @@ class Registry:
             self.paths.add(owner, path)
             if query is not None:
                 self._both_new.append(owner)
-        self._written.append([Entry(text, xpath, namespaces or {})])
+        self._written.append([Entry(text, xpath, namespaces or {}, moved)])
         self._replace(self.ids.append([id]).tolist())
 
     def _parsed(self, text: str) -> Query:
@@ -138,7 +147,7 @@ class Registry:
                 continue
             entry = Entry(given) if isinstance(given, str) else given
             try:
-                self.add(id, entry.query, entry.xpath, entry.namespaces)
+                self.add(id, entry.query, entry.xpath, entry.namespaces, entry.moved)
             except QueryError as error:
                 refused[id] = error
         self._register_waiting()
@@ -264,6 +273,8 @@ class Registry:
         self._register_waiting()
         entry = self._written[owner]
         query = None if entry.query is None else parse(entry.query, self.analysis, ANY_SIZE)
+        if query is not None and entry.moved is not None:
+            query = attached(query, from_text(entry.moved))
         path = None if entry.xpath is None else parse_xpath(entry.xpath, entry.namespaces, ANY_SIZE)
         return Subscription(self.ids[owner], query, entry.query or "", path)
 

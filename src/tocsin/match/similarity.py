@@ -5,16 +5,14 @@ of the threshold, and what is nearer than that is computed as the definition doe
 statistics; another state weighs them anew. Changes gather in a small segment until they are worth a new large one,
 so a new threshold is in force for the next document.
 
-`rocchio` moves a text towards the documents somebody liked and away from those they did not.
+A text is a text as it was written, or one that feedback has moved (`query.vector`): to the index both are factors.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from math import log, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +21,8 @@ from tocsin.errors import SettingError
 from tocsin.match.similarity_kernels import near, tails
 from tocsin.model import Document
 from tocsin.query.score import ROUNDING, Statistics, Vector, cosine, word_counts
-from tocsin.text import Analysis, words
+from tocsin.query.vector import Factors, factors_of, weighed
+from tocsin.text import Analysis
 
 MARGIN = 1e-9  # cosines nearer to a threshold than this are computed as the definition does
 PREFIX_SLACK = 1e-6
@@ -31,45 +30,6 @@ LEVELS = 64  # of rarity
 CHANGES_MIN, CHANGES_SHARE = 1_024, 8  # the small segment may have so many texts, or this part of all
 
 Floats = npt.NDArray[np.float64]
-Factors = Mapping[str, float]
-"""How often words occur, as tf weighs it: 1 + ln f."""
-
-
-def factors_of(text: str, analysis: str) -> dict[str, float]:
-    """The words of a text, in order, with their tf."""
-    counts = Counter(word for word in words(text, analysis) if word)
-    return {word: 1 + log(counts[word]) if counts[word] > 1 else 1.0 for word in sorted(counts)}
-
-
-def weighed(factors: Factors, statistics: Statistics) -> Vector:
-    """The vector that `~` compares: tf · idf, as `Vector.of` does."""
-    weights = {word: factors[word] * statistics.weight(word, 1) for word in sorted(factors)}
-    return Vector(weights, sqrt(sum(weight * weight for weight in weights.values())))
-
-
-def rocchio(
-    asked: Factors,
-    liked: Sequence[Factors],
-    disliked: Sequence[Factors],
-    *,
-    keep: float = 1.0,
-    towards: float = 0.75,
-    away: float = 0.15,
-    words_max: int = 100,
-) -> dict[str, float]:
-    """The text's words after feedback: keep · asked + towards · mean(liked) - away · mean(disliked).
-
-    Words that end at or below zero are dropped; of the others the `words_max` heaviest are kept.
-    """
-    moved: Counter[str] = Counter()
-    for share, some in ((keep, [asked]), (towards, liked), (-away, disliked)):
-        for one in some:
-            for word, factor in one.items():
-                moved[word] += share * factor / len(some)  # type: ignore[assignment]  # a counter of weights
-    positive = sorted(
-        ((weight, word) for word, weight in moved.items() if weight > 0), key=lambda one: (-one[0], one[1])
-    )
-    return dict(sorted((word, weight) for weight, word in positive[:words_max]))
 
 
 @dataclass(eq=False, slots=True)
@@ -244,7 +204,7 @@ class SimilarityIndex:
         self.add_factors(number, field, factors_of(text, self.analysis.of(field)), threshold)
 
     def add_factors(self, number: int, field: str, factors: Factors, threshold: float) -> None:
-        """The same with words that feedback has moved (`rocchio`)."""
+        """The same with words that feedback has moved."""
         if not 0 <= threshold <= 1:
             raise SettingError(f"a threshold is between 0 and 1, not {threshold}")
         texts = self._fields.setdefault(field, _Field())

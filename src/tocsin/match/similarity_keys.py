@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from tocsin.model import Document
 from tocsin.query.ast import And, Exists, Not, Or, Query, Similar
 from tocsin.query.normal import Key
 from tocsin.query.score import Statistics
+from tocsin.query.vector import factors
 from tocsin.text import Analysis
 
 STAND_IN = "~"  # begins the name of a field that no query can name (`text.is_field_name`)
@@ -78,7 +80,7 @@ class SimilarKeys:
         """For each document the numbers of the atoms that hold."""
         self._restore()
         for number, atom in self._unread.items():
-            self._index.add(number, atom.field, atom.text, atom.threshold)
+            self._index.add_factors(number, atom.field, factors(atom, self._analysis), atom.threshold)
         self._unread.clear()
         return self._index.match(documents, statistics) if self._numbers else []
 
@@ -93,7 +95,7 @@ class SimilarKeys:
         if self._saved:
             return np.frombuffer(self._saved, np.uint8)
         rows = [
-            (atom.field, atom.text, atom.threshold, number, self._uses[number])
+            (atom.field, atom.text, atom.threshold, number, self._uses[number], atom.moved)
             for atom, number in self._numbers.items()
         ]
         return np.frombuffer(json.dumps(rows).encode() if rows else b"", np.uint8)
@@ -102,9 +104,14 @@ class SimilarKeys:
         """Undo array(), when first needed."""
         if self._saved:
             rows, self._saved = json.loads(self._saved), b""
-            for field, text, threshold, number, uses in rows:
-                self._put(Similar(field, text, threshold), number)
+            for field, text, threshold, number, uses, *moved in rows:
+                self._put(Similar(field, text, threshold, _pairs(moved)), number)
                 self._uses[number] = uses
+
+
+def _pairs(saved: list[list[list[Any]]]) -> tuple[tuple[str, float], ...]:
+    """The words of a moved text as JSON has them; an index of before there was feedback has none."""
+    return tuple((word, factor) for moved in saved for word, factor in moved)
 
 
 def standing_in(query: Query, keys: SimilarKeys) -> Query:

@@ -29,12 +29,14 @@ class Entry:
     query: str | None = None
     xpath: str | None = None
     namespaces: Mapping[str, str] = field(default_factory=dict)
+    moved: str | None = None
+    """The words of texts that feedback has moved (`query.vector.to_text`)."""
 
     def to_bytes(self) -> bytes:
         """Most have words only: these are kept as they are."""
-        if self.xpath is None:
+        if self.xpath is None and self.moved is None:
             return _PLAIN + (self.query or "").encode()
-        return _OBJECT + json.dumps([self.query, self.xpath, dict(self.namespaces)]).encode()
+        return _OBJECT + json.dumps([self.query, self.xpath, dict(self.namespaces), self.moved]).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> Entry:

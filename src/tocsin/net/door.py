@@ -19,7 +19,7 @@ from tocsin.net.envelope import Envelope, EnvelopeError, Refusal
 from tocsin.net.identity import Endpoint
 from tocsin.net.limits import NetError, NetLimits
 from tocsin.net.link import FAILURES, Counts, frame, read_frame
-from tocsin.overlay.message import Address, Message, OverlayError, decode
+from tocsin.overlay.message import Address, Message, OverlayError, UnknownVersion, decode
 
 BACKLOG = 128
 ACCEPT_PAUSE_SECONDS = 0.1
@@ -202,6 +202,8 @@ class Door:
             return
         try:
             message = decode(envelope.body)
+        except UnknownVersion as error:
+            raise EnvelopeError(Refusal.UNKNOWN_VERSION) from error
         except OverlayError as error:
             raise EnvelopeError(Refusal.MALFORMED) from error
         if not is_credible(message, envelope.sender):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from typing import Any
 
@@ -34,7 +34,10 @@ class Embedded:
         *,
         equip: Equip | None = None,
         on_deliver: Callable[[Deliver], None] | None = None,
+        kind: type[Member] = Member,
     ) -> None:
+        """As a host's: `kind` is what is made, since some placements need more than a plain member."""
+        self._kind = kind
         self._settings, self._say, self._equip, self._on_deliver = settings, say, equip, on_deliver
         self._started: Future[None] = Future()
         self._ended: Future[int] = Future()
@@ -61,7 +64,7 @@ class Embedded:
     @property
     def is_ready(self) -> bool:
         """Whether it owns its range."""
-        member = self._host.member
+        member = self._made.result().member if self._made.done() and not self._ended.done() else None
         return member is not None and member.chord.is_ready
 
     @property
@@ -77,7 +80,17 @@ class Embedded:
 
         if self._ended.done():
             raise NetError("the node has left the ring")
-        asyncio.run_coroutine_threadsafe(act(), self._loop).result()
+        coroutine = act()
+        try:
+            done = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:  # its loop was closed at this moment
+            coroutine.close()
+            raise NetError("the node has left the ring") from None
+        either: list[Future[Any]] = [done, self._ended]
+        wait(either, return_when=FIRST_COMPLETED)
+        if not done.done() or done.cancelled():  # it ended before it came to this
+            raise NetError("the node has left the ring")
+        done.result()
 
     def stop(self) -> int:
         """Leaves in order; 0 if it did."""
@@ -100,7 +113,9 @@ class Embedded:
 
     async def _main(self) -> int:
         self._loop = asyncio.get_running_loop()
-        self._host = Host(self._settings, self._say, equip=self._equip, on_deliver=self._on_deliver)
+        self._host = Host(
+            self._settings, self._say, equip=self._equip, on_deliver=self._on_deliver, kind=self._kind
+        )  # fmt: skip
         self._made.set_result(self._host)
         running: asyncio.Task[Any] = asyncio.create_task(self._host.run())
         while self._host.member is None and not running.done():

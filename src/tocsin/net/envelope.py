@@ -43,6 +43,7 @@ class Refusal(StrEnum):
     UNTIMELY = "untimely"  # the clocks of the two nodes differ too much
     REPLAYED = "replayed"
     INCREDIBLE = "incredible"  # it speaks for another node, or names one that cannot be
+    UNKNOWN_VERSION = "unknown_version"  # of a node that is newer or older: one of the two is to be updated
     CROWDED = "crowded"  # too many connections or senders
 
 

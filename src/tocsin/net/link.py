@@ -62,7 +62,8 @@ async def connect(where: Endpoint, name: str | None, context: ssl.SSLContext, li
         reader, writer = await asyncio.open_connection(where.host, where.port)
         plain = writer.transport
         try:
-            await writer.start_tls(context)  # apart: what is given up in the middle of it must not linger, saying goodbye
+            # Apart: what is given up in the middle of it must not linger, saying goodbye.
+            await writer.start_tls(context)
             found = peer_name(writer.get_extra_info("ssl_object"))
             if name is not None and found != name:
                 raise NetError(f"at {where} is the node {found}, and not {name}")

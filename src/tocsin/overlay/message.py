@@ -20,7 +20,8 @@ import msgpack
 from tocsin.errors import TocsinError
 from tocsin.overlay.key import Key, hashed
 
-VERSION = 1
+VERSION = 2
+"""One more whenever a message gets another shape: whoever speaks another version is refused, not misunderstood."""
 MESSAGE_BYTES_MAX = 16_777_216
 NESTING_MAX = 4
 """Messages inside messages."""
@@ -31,6 +32,10 @@ Decoder: TypeAlias = Callable[[Any, int], Any]
 
 class OverlayError(TocsinError):
     """A message of another node is malformed, too large or of an unknown version or kind, and is dropped."""
+
+
+class UnknownVersion(OverlayError):
+    """Another node speaks a newer or an older version: one of the two is to be updated."""
 
 
 class Message:
@@ -179,7 +184,7 @@ def decode(data: bytes, limit: int = MESSAGE_BYTES_MAX) -> Message:
     if type(parts) is not tuple or len(parts) < 2:
         raise OverlayError("not an array of a version, a tag and fields")
     if type(parts[0]) is not int or parts[0] != VERSION:
-        raise OverlayError(f"version {parts[0]!r:.20} is unknown; this node speaks {VERSION}")
+        raise UnknownVersion(f"version {parts[0]!r:.20} is unknown; this node speaks {VERSION}")
     found: Message = _message(parts[1:], 0)
     object.__setattr__(found, "_size", len(data))
     return found

@@ -8,7 +8,6 @@ transaction. So a snapshot that is lost is built again from the store, and a bat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import starmap
 from pathlib import Path
 
 from tocsin.errors import QueryError, SnapshotError
@@ -21,6 +20,7 @@ from tocsin.pipeline.nested import Nested, is_nested
 from tocsin.pipeline.stages import SnapshotRef
 from tocsin.query.parse import parse
 from tocsin.query.semantics import Knowledge
+from tocsin.query.vector import attached, from_text
 from tocsin.query.xpath import parse_xpath
 from tocsin.store import Store, documents, subscriptions
 from tocsin.store.subscriptions import Revision
@@ -76,7 +76,7 @@ class Keeper:
                 self._is_saved = False
                 continue
             try:
-                self._registry.add(str(revision.number), asked.query, asked.xpath, asked.namespaces)
+                self._registry.add(str(revision.number), asked.query, asked.xpath, asked.namespaces, asked.moved)
             except QueryError as error:
                 errors[revision.number] = error.reason
             self._newest = revision.number
@@ -105,7 +105,8 @@ class Keeper:
         if plan.strategy is Strategy.MIRROR:
             return Prepared(snapshot=snapshot, analysis=analysis)
         if plan.strategy is Strategy.SEND_QUERY:
-            return Prepared(table=tuple(starmap(_subscription, self._registry.entries())), analysis=analysis)
+            table = tuple(_subscription(id, entry, analysis) for id, entry in self._registry.entries())
+            return Prepared(table=table, analysis=analysis)
         wanted = (snapshot.version, plan.strategy, plan.parts)
         if self._parts is None or self._parts[0] != wanted:
             folder = self._folder / plan.strategy
@@ -145,8 +146,8 @@ class Keeper:
             self._registry.index.reorganise_if_drifted()
 
 
-def _subscription(id: str, entry: Entry) -> Subscription:
-    query = None if entry.query is None else parse(entry.query)
+def _subscription(id: str, entry: Entry, analysis: Analysis) -> Subscription:
+    query = None if entry.query is None else attached(parse(entry.query, analysis), from_text(entry.moved))
     path = None if entry.xpath is None else parse_xpath(entry.xpath, entry.namespaces)
     return Subscription(id, query, entry.query or "", path)
 

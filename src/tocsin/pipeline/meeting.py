@@ -49,10 +49,14 @@ from tocsin.pipeline.stages import (
     match_batches,
 )
 from tocsin.pipeline.statistics import StatisticsRef, open_statistics
+from tocsin.query.ast import Query
 from tocsin.query.normal import Frequency, Key
+from tocsin.query.parse import parse
 from tocsin.query.score import Statistics, score
 from tocsin.query.semantics import Knowledge, holds
+from tocsin.query.vector import attached, from_text
 from tocsin.query.xpath.semantics import holds_xpath
+from tocsin.settings import QueryLimits
 from tocsin.text import Analysis
 
 FORMAT = 1
@@ -66,6 +70,7 @@ _CLAUSES_ARROW = pa.schema(
     | dict.fromkeys(("required", "forbidden"), pa.list_(pa.string()))
 )
 KEPT = 3  # versions on the disk: one in use, one being made, one for a batch that is run again
+_ANY_QUERY = QueryLimits(1 << 31, 1 << 31, 1 << 31)  # it was accepted before
 _DOCUMENTS_TOGETHER = 1_024  # documents that are held as objects at a time
 
 
@@ -102,7 +107,7 @@ def save_parts(
     """Splits the subscriptions and saves every part as a snapshot of its own; the list of parts is written last."""
     known = analysis or Analysis()
     if strategy is Strategy.BY_WORD:
-        deal = deal_by_word((entry.query for _, entry in subscriptions), parts, known, frequency)
+        deal = deal_by_word((_asked(entry, known) for _, entry in subscriptions), parts, known, frequency)
     elif strategy is Strategy.BY_ID:
         deal = deal_by_id(len(subscriptions), parts)
     else:
@@ -137,7 +142,14 @@ def save_parts(
 
 
 def _is_words_only(entry: Entry) -> bool:
-    return entry.query is not None and entry.xpath is None
+    return entry.query is not None and entry.xpath is None and entry.moved is None
+
+
+def _asked(entry: Entry, analysis: Analysis) -> str | Query | None:
+    """The query as it was written, or as a tree if feedback has moved it."""
+    if entry.query is None or entry.moved is None:
+        return entry.query
+    return attached(parse(entry.query, analysis, _ANY_QUERY), from_text(entry.moved))
 
 
 @lru_cache(maxsize=4)

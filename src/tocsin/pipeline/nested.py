@@ -24,6 +24,7 @@ from tocsin.query.parse import parse
 from tocsin.query.score import Statistics, score
 from tocsin.query.semantics import Knowledge
 from tocsin.query.show import show
+from tocsin.query.vector import attached, detached, from_text, to_text
 from tocsin.query.xpath import parse_xpath
 from tocsin.query.xpath.semantics import holds_xpath
 from tocsin.store import Store, documents, sets
@@ -74,7 +75,7 @@ class Nested:
         for revision in revisions:
             asked = revision.asked
             try:
-                query = parse(asked.query or "", self._analysis)
+                query = attached(parse(asked.query or "", self._analysis), from_text(asked.moved))
                 path = None if asked.xpath is None else parse_xpath(asked.xpath, asked.namespaces)
             except QueryError as error:
                 refused[revision.number] = error.reason
@@ -163,7 +164,7 @@ class _Parts:
         self._is_saved = False
 
     def add(self, number: int, query: Query) -> None:
-        self._registry.add(str(number), show(query))
+        self._registry.add(str(number), show(query), moved=to_text(detached(query)))
         self._is_saved = False
 
     def remove(self, number: int) -> None:

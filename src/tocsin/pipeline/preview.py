@@ -27,6 +27,7 @@ from tocsin.pipeline.statistics import StatisticsRef, open_statistics
 from tocsin.query.parse import parse
 from tocsin.query.score import Statistics
 from tocsin.query.semantics import Knowledge
+from tocsin.query.vector import attached, from_text
 from tocsin.query.xpath import parse_xpath
 from tocsin.query.xpath.ast import Path as XPath
 from tocsin.query.xpath.semantics import holds_xpath
@@ -73,7 +74,7 @@ def preview(
     if is_nested(asked, analysis or Analysis()):
         return _preview_nested(store, asked, period, analysis or Analysis(), statistics)
     registry = Registry(analysis or Analysis())
-    registry.add("preview", asked.query, asked.xpath, asked.namespaces)
+    registry.add("preview", asked.query, asked.xpath, asked.namespaces, asked.moved)
     with TemporaryDirectory(prefix="tocsin-preview-") as folder:
         version = registry.save(Path(folder))
         past = history(spark, store, 0, documents.last_position(store), period=period)
@@ -94,7 +95,7 @@ def _preview_nested(
     store: Store, asked: Asked, period: Period, analysis: Analysis, statistics: StatisticsRef | None
 ) -> Preview:
     """Older documents may qualify through later ones, so what would have been told is the answer of today."""
-    query = parse(asked.query or "", analysis)
+    query = attached(parse(asked.query or "", analysis), from_text(asked.moved))
     path = None if asked.xpath is None else parse_xpath(asked.xpath, asked.namespaces)
     with TemporaryDirectory(prefix="tocsin-preview-") as folder:
         answer = Library(folder, analysis).search(store, query, _weights(statistics), None)

@@ -186,24 +186,23 @@ class Scorer:
         owners, places = owners[order.to_numpy()], places[order.to_numpy()]
         found = rows.take(pa.array(places))
         document = lru_cache(maxsize=8)(document)  # pairs come document by document
-        scores = pa.array(self._scores(owners, places, document))
-        told = pa.array(self._told(owners, places, document) if evidence else [None] * owners.size, pa.string())
+        vector = lru_cache(maxsize=8)(
+            lambda place: document_vector(document(place), self.registry.analysis, self._statistics)
+        )
+        scores = pa.array(self._scores(owners, places, vector))
+        told = pa.array(self._told(owners, places, document, vector) if evidence else [None] * owners.size, pa.string())
         yield pa.RecordBatch.from_arrays([*found.columns, names.take(order), scores, told], schema=MATCHES_ARROW)
 
-    def _scores(self, owners: U32, places: I64, document: Callable[[int], Document]) -> npt.NDArray[np.float64]:
+    def _scores(self, owners: U32, places: I64, vector: Callable[[int], Vector]) -> npt.NDArray[np.float64]:
         scores = np.zeros(owners.size)
         if not self._statistics.documents and not len(self.registry.paths):
             return scores  # words weigh nothing
-        seen, vector = -1, Vector({}, 0.0)
         for at, (owner, place) in enumerate(zip(owners.tolist(), places.tolist(), strict=True)):
             path_only, asked = self._vector(owner)
             if path_only:
                 scores[at] = 1.0
             elif asked.length:
-                if place != seen:
-                    vector = document_vector(document(place), self.registry.analysis, self._statistics)
-                    seen = place
-                scores[at] = cosine(vector, asked)
+                scores[at] = cosine(vector(place), asked)
         return scores
 
     def _vector(self, owner: int) -> tuple[bool, Vector]:
@@ -219,12 +218,13 @@ class Scorer:
             known = self._asked[owner] = query is None, vector
         return known
 
-    def _told(self, owners: U32, places: I64, document: Callable[[int], Document]) -> list[str]:
+    def _told(
+        self, owners: U32, places: I64, document: Callable[[int], Document], vector: Callable[[int], Vector]
+    ) -> list[str]:
         subscription = lru_cache(maxsize=1_024)(self.registry.subscription)
-        return [
-            json.dumps(why(subscription(owner), document(place), self._knowledge), ensure_ascii=False)
-            for owner, place in zip(owners.tolist(), places.tolist(), strict=True)
-        ]
+        pairs = zip(owners.tolist(), places.tolist(), strict=True)
+        found = (why(subscription(owner), document(place), self._knowledge, vector(place)) for owner, place in pairs)
+        return [json.dumps(one, ensure_ascii=False) for one in found]
 
 
 # --- what a worker keeps open ----------------------------------------------------------------------------------------

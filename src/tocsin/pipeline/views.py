@@ -1,138 +1,46 @@
-"""Views on Spark: a batch is grouped where it lies, and its parts are merged into what is known.
+"""Views on Spark: a batch is grouped and joined where it lies, and what comes of it is merged into what is known.
 
 Groups over events of one source (the bulk of the work) are computed by Spark's own aggregation, one job for each; what
-comes to the driver is one row for each group that the batch touches. Everything derived from groups, and what needs the
-events themselves (joins, lists), goes on in `views.partial`. State and the batch's number are written in one
-transaction, so a batch that is run again changes nothing. The result is that of the engine in one process.
+comes to the driver is a table with one row for each group that the batch touches, which is merged column by column and
+kept as it came (`views.parts`). Joins of sources are Spark's, too: new events of one side meet all of the other, and
+groups over pairs are made of the new pairs. Everything derived from these goes on in `views.partial`. State and the
+batch's number are written in one transaction, so a batch that is run again changes nothing. The result is that of the
+engine in one process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.compute as arrow_compute
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
+from tocsin.pipeline.view_tables import (
+    event_schema,
+    is_joined,
+    is_native,
+    pairs_of,
+    partial_groups,
+    plain_part,
+    selects_nothing,
+)
 from tocsin.store import Store
 from tocsin.store import views as kept
-from tocsin.views.engine import Change
+from tocsin.views import parts
 from tocsin.views.events import Event
-from tocsin.views.expression import Call, Expression, Literal, Type
-from tocsin.views.expression import Column as Place
-from tocsin.views.partial import Kept, Part, PartialEngine, can_be_tallied, source_of
-from tocsin.views.plan import Aggregate, Group, Node, Plan, Project, Relation, Select
-from tocsin.views.relation import Key
+from tocsin.views.partial import Kept, Part, PartialEngine, base_of
+from tocsin.views.plan import Group, Join, Plan, Relation
+from tocsin.views.relation import Key, Row
+from tocsin.views.told import Change, Told
 
-TYPES: dict[Type, T.DataType] = {
-    Type.INTEGER: T.LongType(), Type.REAL: T.DoubleType(), Type.TEXT: T.StringType(), Type.BOOLEAN: T.BooleanType(),
-}  # fmt: skip
-WIDE = T.DecimalType(38, 0)  # sums of 64-bit integers do not fit into 64 bits
-PLAIN = frozenset({"=", "<>", "<", "<=", ">", ">=", "and", "or", "not", "isnull", "coalesce", "div", "%"})
-
-
-def event_schema(relation: Relation) -> T.StructType:
-    """A source relation as a table of Spark."""
-    return T.StructType([T.StructField(column.name, TYPES[column.type]) for column in relation.columns])
-
-
-def is_native(node: Node) -> bool:
-    """Whether Spark computes a group exactly as the engine does: no arithmetic that may overflow or round."""
-    if not isinstance(node, Group) or not can_be_tallied(node):
-        return False
-    expressions = [expression for _, expression in node.keys]
-    for aggregate in node.aggregates:
-        expressions += [*aggregate.arguments, *([] if aggregate.order is None else [aggregate.order])]
-    below: Node = node.input
-    while isinstance(below, Select | Project):
-        expressions += [below.condition] if isinstance(below, Select) else [one for _, one in below.outputs]
-        below = below.input
-    return all(map(_is_plain, expressions))
-
-
-def _is_plain(expression: Expression) -> bool:
-    if not isinstance(expression, Call):
-        return expression.type in TYPES or isinstance(expression, Literal)
-    if expression.operation not in PLAIN:
-        return False
-    if expression.operation in ("div", "%"):
-        divisor = expression.arguments[1]
-        whole = isinstance(divisor, Literal) and type(divisor.value) is int and divisor.value not in (0, -1)
-        if not whole or expression.arguments[0].type is not Type.INTEGER:
-            return False
-    return all(map(_is_plain, expression.arguments))
-
-
-def column(expression: Expression, cells: list[Column]) -> Column:
-    """An expression over the columns of a table."""
-    if isinstance(expression, Place):
-        return cells[expression.index]
-    if isinstance(expression, Literal):
-        made = F.lit(expression.value)
-        return made.cast(TYPES[expression.type]) if expression.type in TYPES else made
-    parts = [column(argument, cells) for argument in expression.arguments]
-    if expression.operation == "not":
-        return ~parts[0]
-    if expression.operation == "isnull":
-        return parts[0].isNull()
-    if expression.operation == "coalesce":
-        return F.coalesce(*parts)
-    left, right = parts
-    made = {
-        "=": lambda: left == right, "<>": lambda: left != right, "<": lambda: left < right,
-        "<=": lambda: left <= right, ">": lambda: left > right, ">=": lambda: left >= right,
-        "and": lambda: left & right, "or": lambda: left | right, "%": lambda: left % right,
-        "div": lambda: F.call_function("div", left, right),
-    }[expression.operation]()  # fmt: skip
-    return made
-
-
-def cells_of(node: Node, events: DataFrame) -> tuple[DataFrame, list[Column]]:
-    """A chain of selections and projections over a source, as a table and the columns of its rows."""
-    if isinstance(node, Relation):
-        return events, [events[one.name] for one in node.columns]
-    assert isinstance(node, Select | Project)
-    table, cells = cells_of(node.input, events)
-    if isinstance(node, Select):
-        return table.where(column(node.condition, cells)), cells
-    return table, [column(expression, cells) for _, expression in node.outputs]
-
-
-def partial_groups(node: Group, events: DataFrame) -> DataFrame:
-    """Events of a source -> one row for each group: its keys k0, k1, …, then what they add to each aggregate."""
-    table, cells = cells_of(node.input, events)
-    keys = [column(expression, cells).alias(f"k{at}") for at, (_, expression) in enumerate(node.keys)]
-    parts = [_part(aggregate, cells).alias(f"a{at}") for at, aggregate in enumerate(node.aggregates)]
-    return table.groupBy(*keys).agg(*parts)
-
-
-def _part(aggregate: Aggregate, cells: list[Column]) -> Column:
-    value = column(aggregate.arguments[0], cells)
-    if aggregate.function == "count":
-        return F.count(value)
-    if aggregate.function == "max":
-        return F.max(value)
-    if aggregate.function == "min":
-        return F.min(value)
-    if aggregate.function == "sum":
-        if aggregate.arguments[0].type is Type.INTEGER:
-            return F.sum(value.cast(WIDE))
-        return F.collect_list(value)  # reals are added once, exactly, whatever the order
-    assert aggregate.order is not None
-    order = column(aggregate.order, cells)
-    return F.max(F.when(value.isNotNull() & order.isNotNull(), F.struct(order.alias("tick"), value.alias("value"))))
-
-
-def _plain_part(aggregate: Aggregate, value: Any) -> Any:
-    if value is None:
-        return None
-    if aggregate.function == "latest":
-        return value["value"], value["tick"]
-    if aggregate.function == "sum":
-        return list(value) if isinstance(value, list) else int(value)
-    return value
-
+PARTS_MAX = 16  # of one group or source, until they become one
 
 MATCHES = """
 CREATE RELATION matches (tick BIGINT, subscription BIGINT, document TEXT, version BIGINT, score DOUBLE, day BIGINT);
@@ -146,23 +54,65 @@ def matches(store: Store, spark: SparkSession, after: int, number: int = 20_000)
     return spark.createDataFrame(rows, columns)
 
 
+@dataclass(slots=True)
+class _Taken:
+    """What Spark found in a batch."""
+
+    upto: dict[str, int] = field(default_factory=dict)
+    tables: dict[int, pa.Table] = field(default_factory=dict)
+    groups: dict[int, list[tuple[Key, Part]]] = field(default_factory=dict)
+    pairs: dict[int, list[Row]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    rows: dict[str, pa.Table] = field(default_factory=dict)
+    """Events that later ones may be joined with."""
+
+
 class SparkViews:
     """A set of views that lives in a store and takes batches of events as tables."""
 
-    def __init__(self, store: Store, name: str, plan: Plan, spark: SparkSession) -> None:
+    def __init__(self, store: Store, name: str, plan: Plan, spark: SparkSession, *, ticks_differ: bool = False) -> None:
+        """ticks_differ: no batch holds an event twice (a log numbers its events): then nobody looks for repeats."""
         self.name, self.plan = name, plan
         self._store, self._spark = store, spark
+        self._ticks_differ = ticks_differ
+        self._numbers = {node: at for at, node in enumerate(plan.nodes())}
+        self._parts_kept: Counter[int] = Counter()
+        self._old: dict[str, pa.Table] = {}
         self._engine = self._restored()
 
     def _restored(self) -> PartialEngine:
-        engine = PartialEngine(self.plan, is_native)
+        engine = PartialEngine(self.plan, is_native, is_joined)
         sources, groups, rows = kept.read(self._store, self.name)
+        found = kept.read_parts(self._store, self.name)
+        self._parts_kept = Counter(one.node for one in found)
+        self._old = self._joined_events(engine, rows, found)
+        pairs = [
+            (number, self._rows(join, self._all_pairs(join, {}))) for number, join in engine.joined.items()
+            if number in engine.needs_pairs
+        ]  # fmt: skip
         engine.restore(Kept(
             {one.name: None if one.closed else one.tick for one in sources if one.closed or one.tick is not None},
             [(one.node, one.key, one.tallies) for one in groups],
-            [Event(*one) for one in rows],
+            [(one.node, parts.read(one.data)) for one in found if one.node in engine.tables],
+            pairs,
+            [Event(*one) for one in rows if one.source in engine.needs_rows],
         ))  # fmt: skip
         return engine
+
+    def _joined_events(
+        self, engine: PartialEngine, rows: Sequence[kept.Row], found: Sequence[kept.Part]
+    ) -> dict[str, pa.Table]:
+        """The events that later ones may be joined with: kept as rows where the engine reads them, too, else as
+        tables."""
+        made: dict[str, pa.Table] = {}
+        for name in {base.name for join in engine.joined.values() for base in _sources(join)}:
+            relation = self.plan.relations[name]
+            own = [one.cells for one in rows if one.source == name]
+            tables = [parts.read(one.data) for one in found if one.node == self._numbers[relation]]
+            columns = list(zip(*own, strict=True)) or [()] * len(relation.columns)
+            empty = parts.table(relation.columns, columns)
+            made[name] = pa.concat_tables([empty, *(table.cast(empty.schema) for table in tables)]).combine_chunks()
+        return made
 
     def rows(self, view: str) -> list[dict[str, Any]]:
         """The rows of a view that are there, in their last state."""
@@ -172,69 +122,165 @@ class SparkViews:
         """Every row of every view."""
         return list(self._engine.engine.state())
 
-    def run(self, number: int, batch: Mapping[str, DataFrame], closed: tuple[str, ...] = ()) -> list[Change]:
+    def run(self, number: int, batch: Mapping[str, DataFrame], closed: tuple[str, ...] = ()) -> Sequence[Change]:
         """Takes a batch: for each source its events, whose ticks follow those of earlier batches; earlier ones and
         repeats are passed over. Gives the rows that look different now; none if the batch is in already."""
         done = kept.last_batch(self._store, self.name)
         if done is not None and number <= done:
             return []
-        upto: dict[str, int] = {}
-        parts: dict[int, list[tuple[Key, Part]]] = {}
-        events: list[Event] = []
-        for relation, table in batch.items():
-            fresh = self._fresh(relation, table).persist()
-            try:
-                last = fresh.agg(F.max("tick")).first()
-                if last is None or last[0] is None:
-                    continue
-                upto[relation] = int(last[0])
-                for at, node in self._engine.tallied.items():
-                    if source_of(node.input) == self.plan.relations[relation]:
-                        parts[at] = self._parts(node, fresh)
-                if relation in self._engine.needs_rows:
-                    rows = fresh.orderBy("tick").toArrow().to_pylist()
-                    names = [one.name for one in self.plan.relations[relation].columns]
-                    events += [Event(relation, row["tick"], tuple(row[name] for name in names)) for row in rows]
-            finally:
-                fresh.unpersist()
-        return self._merge(number, upto, parts, events, closed)
+        taken, joined = _Taken(), dict[str, DataFrame]()
+        with ExitStack() as held:
+            for relation, table in batch.items():
+                fresh = self._fresh(relation, table)
+                if relation in self._old:
+                    fresh = joined[relation] = held.enter_context(_persisted(fresh))
+                self._take(relation, fresh, taken)
+            for at, join in self._engine.joined.items():
+                if any(base.name in taken.upto for base in _sources(join)):
+                    self._take_pairs(at, join, joined, taken)
+            for relation, fresh in joined.items():
+                if relation not in self._engine.needs_rows and relation in taken.upto:
+                    taken.rows[relation] = fresh.toArrow()
+        return self._merge(number, taken, closed)
 
     def _fresh(self, relation: str, table: DataFrame) -> DataFrame:
         names = [one.name for one in self.plan.relations[relation].columns]
         last = self._engine.last(relation)
-        chosen = table.select(*names).where(F.col("tick").isNotNull()).dropDuplicates(["tick"])
+        chosen = table.select(*names).where(F.col("tick").isNotNull())
+        if not self._ticks_differ:
+            chosen = chosen.dropDuplicates(["tick"])
         return chosen if last is None else chosen.where(F.col("tick") > last)
 
-    def _parts(self, node: Group, events: DataFrame) -> list[tuple[Key, Part]]:
-        width = len(node.keys)
-        found = partial_groups(node, events).toArrow().to_pylist()
-        made = []
-        for row in found:
-            values = list(row.values())
-            parts = map(_plain_part, node.aggregates, values[width:])
-            made.append((tuple(values[:width]), tuple(parts)))
-        return made
+    def _readers(self, base: Relation | Join) -> list[tuple[int, Group]]:
+        return [(at, node) for at, node in self._engine.tallied.items() if base_of(node.input) == base]
 
-    def _merge(
-        self, number: int, upto: Mapping[str, int], parts: Mapping[int, list[tuple[Key, Part]]], events: list[Event],
-        closed: tuple[str, ...],
-    ) -> list[Change]:  # fmt: skip
+    def _take(self, relation: str, fresh: DataFrame, taken: _Taken) -> None:
+        """The jobs of one source. A source that one group reads is read once; else it is held for all of them."""
+        readers = self._readers(self.plan.relations[relation])
+        is_read_once = len(readers) == 1 and relation not in self._engine.needs_rows and relation not in self._old
+        if is_read_once and readers[0][0] in self._engine.tables and selects_nothing(readers[0][1].input):
+            at, node = readers[0]
+            found = partial_groups(node, fresh, F.max("tick").alias("tick")).toArrow()
+            if found.num_rows:
+                taken.upto[relation] = int(arrow_compute.max(found.column("tick")).as_py())
+                taken.tables[at] = found.drop_columns(["tick"])
+            return
+        with _persisted(fresh) if relation not in self._old else nullcontext():
+            last = fresh.agg(F.max("tick")).first()
+            if last is None or last[0] is None:
+                return
+            taken.upto[relation] = int(last[0])
+            self._take_groups(readers, fresh, taken)
+            if relation in self._engine.needs_rows:
+                found, tick = fresh.orderBy("tick").toArrow(), self.plan.relations[relation].key[0]
+                taken.events += [Event(relation, cells[tick], cells) for cells in _cells(found, self.plan, relation)]
+
+    def _take_groups(self, readers: Sequence[tuple[int, Group]], rows: DataFrame, taken: _Taken) -> None:
+        for at, node in readers:
+            found = partial_groups(node, rows).toArrow()
+            if at in self._engine.tables:
+                taken.tables[at] = found
+            else:
+                taken.groups[at] = _parts(node, found)
+
+    def _take_pairs(self, at: int, join: Join, fresh: Mapping[str, DataFrame], taken: _Taken) -> None:
+        """The jobs of one join: groups of the new pairs, and the pairs themselves where the engine reads them."""
+        with _persisted(self._all_pairs(join, fresh)) as pairs:
+            self._take_groups(self._readers(join), pairs, taken)
+            if at in self._engine.needs_pairs:
+                taken.pairs[at] = self._rows(join, pairs)
+
+    def _all_pairs(self, join: Join, fresh: Mapping[str, DataFrame]) -> DataFrame:
+        """The pairs in which an event is new; if none is, all of them."""
+        left, right = (base.name for base in _sources(join))
+        old = {name: self._spark.createDataFrame(self._old[name], event_schema(self.plan.relations[name]))
+               for name in {left, right}}  # fmt: skip
+        if not fresh:
+            return pairs_of(join, old[left], old[right])
+        found = []
+        if left in fresh:
+            every = old[right].unionByName(fresh[right]) if right in fresh else old[right]
+            found.append(pairs_of(join, fresh[left], every))
+        if right in fresh:
+            found.append(pairs_of(join, old[left], fresh[right]))
+        return reduce(DataFrame.union, found)
+
+    def _rows(self, join: Join, pairs: DataFrame) -> list[Row]:
+        found = pairs.toArrow()
+        made = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        return [Row(tuple([cells[place] for place in join.key]), cells, True) for cells in made]
+
+    def _merge(self, number: int, taken: _Taken, closed: tuple[str, ...]) -> Sequence[Change]:
         """Memory first, then the store; if the store refuses, memory is read from it again."""
-        changes = self._engine.step(upto, parts, events)
-        for relation in closed:
-            changes += self._engine.close(relation)
+        told = [self._engine.step(taken.upto, taken.groups, taken.events, taken.tables, taken.pairs)]
+        told += [self._engine.close(relation) for relation in closed]
+        self._remember(taken)
         sources = [
             kept.Source(name, None if history.closed else history.known.last(), history.closed)
             for name, history in self._engine.engine.histories.items()
         ]
         groups = [kept.Group(*one) for one in self._engine.news()]
-        rows = [kept.Row(event.relation, event.tick, event.cells) for event in events]
+        rows = [kept.Row(event.relation, event.tick, event.cells) for event in taken.events]
+        added = [self._kept_part(node, table, self._engine.tables[node].whole) for node, table in taken.tables.items()]
+        for relation, table in taken.rows.items():
+            node = self._numbers[self.plan.relations[relation]]
+            added.append(self._kept_part(node, table, lambda name=relation: self._old[name]))  # type: ignore[misc]
         try:
-            is_new = kept.write(self._store, self.name, number, sources=sources, changed=groups, rows=rows)
+            is_new = kept.write(self._store, self.name, number, sources=sources, changed=groups, rows=rows, added=added)
         except Exception:
             self._engine = self._restored()
             raise
         if not is_new:
             self._engine = self._restored()
             return []
-        return changes
+        return Told(told)
+
+    def _remember(self, taken: _Taken) -> None:
+        """Events that later ones may be joined with."""
+        for relation, old in self._old.items():
+            columns = self.plan.relations[relation].columns
+            rows = [event.cells for event in taken.events if event.relation == relation]
+            new = taken.rows.get(relation)
+            if rows:
+                new = parts.table(columns, list(zip(*rows, strict=True)))
+            if new is not None:
+                new = new.select(old.column_names).cast(old.schema)
+                self._old[relation] = pa.concat_tables([old, new]).combine_chunks()
+
+    def _kept_part(self, node: int, table: pa.Table, whole: Callable[[], pa.Table]) -> kept.Part:
+        """The part as it came, or, now and then, all of them as one."""
+        self._parts_kept[node] += 1
+        if self._parts_kept[node] < PARTS_MAX:
+            return kept.Part(node, parts.written(table))
+        self._parts_kept[node] = 1
+        return kept.Part(node, parts.written(whole()), is_whole=True)
+
+
+def _sources(join: Join) -> list[Relation]:
+    """What is on its left, and on its right."""
+    return [base for base in map(base_of, join.inputs) if isinstance(base, Relation)]
+
+
+@contextmanager
+def _persisted(table: DataFrame) -> Iterator[DataFrame]:
+    """Held while several jobs read it."""
+    table.persist()
+    try:
+        yield table
+    finally:
+        table.unpersist()
+
+
+def _cells(found: pa.Table, plan: Plan, relation: str) -> list[tuple[Any, ...]]:
+    names = [one.name for one in plan.relations[relation].columns]
+    return list(zip(*(found.column(name).to_pylist() for name in names), strict=True))
+
+
+def _parts(node: Group, found: pa.Table) -> list[tuple[Key, Part]]:
+    """A table of groups, group by group."""
+    width = len(node.keys)
+    made = []
+    for row in zip(*(column.to_pylist() for column in found.columns), strict=True):
+        added = map(plain_part, node.aggregates, row[width:])
+        made.append((row[:width], tuple(added)))
+    return made

@@ -97,11 +97,15 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Similar:
-    """The cosine of the field and the text is at least the threshold."""
+    """The cosine of the field and the text is at least the threshold.
+
+    Feedback moves the text: then these words are compared, as much as each counts (`query.vector`).
+    """
 
     field: str
     text: str
     threshold: float
+    moved: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,9 @@ class _Cover:
                 return special.field == field and not (isinstance(special, Similar) and special.threshold == 0)
             case Range(field, low, high):
                 return isinstance(special, Range) and special.field == field and _inside(special, low, high)
-            case Similar(field, text, threshold):
-                same = isinstance(special, Similar) and (special.field, special.text) == (field, text)
+            case Similar(field, text, threshold, moved):
+                asked = (field, text, moved)
+                same = isinstance(special, Similar) and (special.field, special.text, special.moved) == asked
                 return threshold == 0 or (same and special.threshold >= threshold)  # type: ignore[union-attr]
             case In(field, source, inner):
                 same = isinstance(special, In) and (special.field, special.source) == (field, source)

@@ -29,6 +29,7 @@ from tocsin.query.ast import (
     conjunction,
     disjunction,
 )
+from tocsin.query.vector import factors
 from tocsin.settings import DEFAULTS
 from tocsin.text import Analysis, has_words, words
 
@@ -175,8 +176,9 @@ def keys_of(atom: Atom, analysis: Analysis) -> tuple[frozenset[Key], ...]:
         case Near(field, operands):
             names = [name for name in analysis.names(field) if all(has_words(text, name) for text in operands)]
             return tuple(_word_keys(field, name, operands) for name in names)
-        case Similar(field, text, threshold) if threshold > 0:
-            return tuple(frozenset({key}) for key in sorted(_word_keys(field, analysis.of(field), (text,))))
+        case Similar(field, threshold=threshold) if threshold > 0:
+            name = analysis.of(field)
+            return tuple(frozenset({Key(field, name, word)}) for word in sorted(factors(atom, analysis)))
     return (frozenset(),)
 
 
@@ -257,7 +259,7 @@ def _price(query: Query) -> int:
             return 50
         case Range() | Exists():
             return 1
-        case Similar(text=text):
-            return 20 + len(words(text))
+        case Similar(text=text, moved=moved):
+            return 20 + (len(moved) or len(words(text)))
         case In(query=inner):
             return 20 + _price(inner)

@@ -113,10 +113,12 @@ def similarity(field: str, text: str, document: Document, analysis: Analysis, st
     return cosine(Vector.of(found, statistics), Vector.of(asked, statistics))
 
 
-def score_parts(query: Query, document: Document, analysis: Analysis, statistics: Statistics) -> dict[str, float]:
-    """What each word of the query adds to the score."""
+def score_parts(
+    query: Query, document: Document, analysis: Analysis, statistics: Statistics, vector: Vector | None = None
+) -> dict[str, float]:
+    """What each word of the query adds to the score; `vector`: the document's, if it is known already."""
     asked = query_vector(query, analysis, statistics)
-    found = document_vector(document, analysis, statistics)
+    found = document_vector(document, analysis, statistics) if vector is None else vector
     length = asked.length * found.length
     shared = {word: weight * found.weights[word] for word, weight in asked.weights.items() if word in found.weights}
     return {word: round(part / length, 6) for word, part in shared.items()} if length else {}

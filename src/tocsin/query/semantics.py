@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from tocsin import dates
 from tocsin.model import Document, Value
 from tocsin.query.ast import And, Bound, Equals, Exists, In, Near, Not, Or, Prefix, Query, Range, Similar, Words
-from tocsin.query.score import ROUNDING, Statistics, similarity
+from tocsin.query.score import ROUNDING, Statistics
+from tocsin.query.vector import similarity_to
 from tocsin.text import Analysis, fold, texts, value_key, values_of, words
 
 
@@ -71,8 +72,8 @@ def holds(query: Query, document: Document, knowledge: Knowledge) -> bool:
             return bool(values_of(document, name))
         case Range(name, low, high):
             return any(within(value, low, high, query.is_date) for value in values_of(document, name))
-        case Similar(name, text, threshold):
-            weight = similarity(name, text, document, knowledge.analysis, knowledge.statistics)
+        case Similar(threshold=threshold):
+            weight = similarity_to(query, document, knowledge.analysis, knowledge.statistics)
             return weight >= round(threshold, ROUNDING)
         case In(name, source, inner):
             among = knowledge.values(inner, source)

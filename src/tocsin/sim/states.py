@@ -32,14 +32,14 @@ from tocsin.overlay.message import Address, Item, Peer
 from tocsin.overlay.node import Deliver, Seconds
 from tocsin.overlay.placement.drawer import Drawer
 from tocsin.overlay.placement.states import Execution, States, StateSettings
-from tocsin.overlay.placement.states.fragment import Place, places_of
+from tocsin.overlay.placement.states.fragment import places_of
 from tocsin.overlay.placement.states.key import STATE_KIND, ring_key
-from tocsin.overlay.placement.states.owner import COPIED_NAME
+from tocsin.overlay.placement.states.shedding import COPIED_NAME
 from tocsin.query.xpath import parse_xpath
 from tocsin.query.xpath.semantics import holds_xpath
 from tocsin.sim.calm import ONE_COPY
 from tocsin.sim.markup import NAMESPACES, Tangle
-from tocsin.sim.placements import PlacementOutcome, PlacementRun, PlacementScenario, Site, _Sheet, _Wish
+from tocsin.sim.placements import BRISK, PlacementOutcome, PlacementRun, PlacementScenario, Site, _Sheet, _Wish
 from tocsin.sim.ring import Ring, make_ring
 from tocsin.sim.world import Latency, World, constant
 
@@ -267,12 +267,15 @@ class StatesRun(PlacementRun):
         """Nothing is kept that no subscription needs; who lost its disk has forgotten to remove it."""
         wanted: set[tuple[int, bytes]] = set()
         settings = self.scenario.states
+        helped = {help.state: help.numbers for site in self.sites() for help in site.words.owner.shedding.helped()}
         for wishes in self.wishes.values():
             for wish in wishes:
                 if wish.ended is None or wish.is_forgotten:
                     query = parse_xpath(wish.text, NAMESPACES)
                     places = places_of(query, wish.id, wish.owner, settings.length)
-                    wanted |= {(key, place[1]) for place in places for key in _keys(place, settings)}
+                    for state, name in places:
+                        copies = (0, *helped.get(state, ()))
+                        wanted |= {(ring_key(state, copy), name) for copy in copies}
         for site in self.sites():
             for key in site.items.store.sorted_keys():
                 for item in site.items.store.at(key):
@@ -284,12 +287,21 @@ class StatesRun(PlacementRun):
         """There are no lists of documents."""
 
 
-def _keys(place: Place, settings: StateSettings) -> list[int]:
-    return [ring_key(place[0], copy) for copy in range(settings.copies + 1)]
+BRISK_STATES = StatesScenario(
+    routers=6,
+    subscriptions=8,
+    operations=12,
+    fault_seconds=12.0,
+    heal_seconds=30.0,
+    limits=BRISK.limits,
+    chord=BRISK.chord,
+    join_seconds=8.0,
+)
+"""A small ring and a short time: for many seeds."""
 
 
-def draw_states(seed: int, **changes: Any) -> StatesScenario:
-    """Other settings for each seed: execution, length of fragments, size of pieces, shedding."""
+def draw_states(seed: int, base: StatesScenario | None = None, **changes: Any) -> StatesScenario:
+    """Other settings for each seed: execution, length of fragments, size of pieces, shedding and its end."""
     chance = Random(f"states of {seed}")
     settings = StateSettings(
         execution=chance.choice([Execution.RECURSIVE, Execution.RECURSIVE, Execution.ITERATIVE]),
@@ -297,8 +309,10 @@ def draw_states(seed: int, **changes: Any) -> StatesScenario:
         fragment_bytes_max=chance.choice([100, 65_536]),
         copies=chance.choice([0, 2]),
         overload_documents_min=3,
+        relief_share=chance.choice([0.0, 0.1]),
+        relief_documents_min=3,
     )
-    return replace(StatesScenario(states=settings), **changes)
+    return replace(base or StatesScenario(), **({"states": settings} | changes))
 
 
 def run_states(seed: int, scenario: StatesScenario | None = None) -> PlacementOutcome:

@@ -104,6 +104,8 @@ def _compare(
         compared += 1
         if (other.asked.xpath, dict(other.asked.namespaces)) != (asked.xpath, dict(asked.namespaces)):
             continue
+        if other.asked.moved is not None:
+            continue  # feedback has moved it away from its text
         theirs = _parsed(other.asked.query, analysis)
         if theirs is None and other.asked.query is not None:
             continue  # it was accepted by an earlier Tocsin, and cannot be read now

@@ -10,11 +10,12 @@ import json
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import SubscriptionError
+from tocsin.site import feedback
 from tocsin.site.accounts import Account
 from tocsin.site.contract import Contract, contract_of
 from tocsin.site.moments import stamp
@@ -41,7 +42,10 @@ from tocsin.store.subscriptions import (
 if TYPE_CHECKING:
     from tocsin.site.site import Site
 
-CHANGEABLE = ("query", "xpath", "namespaces", "name", "tags", "channel", "mode", "expires", "state", "mute")
+CHANGEABLE = (
+    "query", "xpath", "namespaces", "name", "tags", "channel", "mode", "exactness", "expires", "state", "mute",
+    "feedback",
+)  # fmt: skip
 TRIES = 5  # at a change that others were quicker with
 
 
@@ -154,7 +158,9 @@ def _wish(account: Account, wanted: Wanted, mark: str | None) -> Wish:
     if wanted.expires is not None and wanted.expires <= time.time():
         raise Invalid('"expires" is in the past', field="expires")
     due = wanted.mode.next_after(time.time())
-    return Wish(id or f"s_{secrets.token_hex(10)}", wanted.asked, about, wanted.expires, due, wanted.webhook())
+    thumbs, moved = wanted.feedback or ((), None)
+    asked = replace(wanted.asked, moved=moved) if moved is not None else wanted.asked
+    return Wish(id or f"s_{secrets.token_hex(10)}", asked, about, wanted.expires, due, wanted.webhook(), thumbs)
 
 
 def _mark(account: Account, key: str | None, place: int) -> str | None:
@@ -226,6 +232,8 @@ def as_json(kept: Kept) -> dict[str, Any]:
     found["tags"] = kept.about.get("tags", [])
     found["channel"] = kept.about.get("channel", {"kind": "inbox"})
     found["mode"] = kept.about.get("mode", "immediate")
+    found["exactness"] = kept.about.get("exactness")
+    found["feedback"] = feedback.takes_thumbs(kept) or None
     found["state"] = kept.state
     if kept.state == MUTED:
         found["mute"] = {"until": stamp(kept.muted_until), "arriving": kept.mute}
@@ -261,8 +269,10 @@ def edit(site: Site, account: Account, id: str, changes: object, *, revision: in
 
 def _change(site: Site, account: Account, kept: Kept, changes: Mapping[str, Any]) -> Created:
     reader = site.reader(account)
-    values: dict[str, Any] = {"about": _about(reader, kept, changes)}
     asked = _asked(reader, kept, changes)
+    values: dict[str, Any] = {"about": _about(reader, kept, changes, asked or kept.asked)}
+    if feedback.KEY in changes or feedback.takes_thumbs(kept):
+        asked = feedback.after_change(site, kept, asked, values["about"])
     if asked is not None:
         values["asked"] = asked
     if "mode" in changes:
@@ -285,7 +295,7 @@ def _change(site: Site, account: Account, kept: Kept, changes: Mapping[str, Any]
     return Created(now, contract, None if webhook is None else webhook.secret)
 
 
-def _about(reader: Reader, kept: Kept, changes: Mapping[str, Any]) -> dict[str, Any]:
+def _about(reader: Reader, kept: Kept, changes: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
     about = dict(kept.about)
     new: dict[str, object] = {}
     if "name" in changes:
@@ -298,6 +308,15 @@ def _about(reader: Reader, kept: Kept, changes: Mapping[str, Any]) -> dict[str, 
     if "mode" in changes:
         mode = mode_of(changes["mode"])
         new["mode"] = mode.as_json() if mode.is_digest else None
+    if "exactness" in changes:
+        exactness = reader.exactness(changes["exactness"], asked)
+        new["exactness"] = None if exactness.is_exact else exactness.as_json()
+    elif "exactness" in kept.about and asked != kept.asked:
+        reader.check_words(asked)
+    if feedback.KEY in changes:
+        was = about.pop(feedback.KEY, {})
+        if feedback.wanted(changes[feedback.KEY]) is not None:
+            about[feedback.KEY] = was
     for key, value in new.items():
         about.pop(key, None)
         if value:
@@ -313,7 +332,7 @@ def _asked(reader: Reader, kept: Kept, changes: Mapping[str, Any]) -> Asked | No
         raise Invalid("it is about a view: make another subscription for documents", field="query")
     xpath = changes.get("xpath", old.xpath)
     spaces = changes.get("namespaces", old.namespaces if xpath is not None else None)
-    new = reader.asked(changes.get("query", old.query), xpath, spaces)
+    new = replace(reader.asked(changes.get("query", old.query), xpath, spaces), moved=old.moved)
     return None if new == old else new
 
 
@@ -437,6 +456,8 @@ def export(site: Site, account: Account) -> Iterator[dict[str, Any]]:
         for kept in page:
             shown = as_json(kept)
             body = {key: shown[key] for key in KEYS if key in shown}
+            if feedback.takes_thumbs(kept):
+                body[feedback.KEY] = feedback.as_json(site, kept)
             if kept.state == PAUSED:
                 body["state"] = PAUSED
             yield body

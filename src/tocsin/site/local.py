@@ -23,6 +23,7 @@ from tocsin.model import Document, Subscription
 from tocsin.query.ast import Similar, atoms
 from tocsin.query.parse import parse
 from tocsin.query.score import Statistics
+from tocsin.query.vector import attached, from_text
 from tocsin.query.xpath import parse_xpath
 from tocsin.settings import QueryLimits
 from tocsin.store import Store, documents, outbox, subscriptions
@@ -75,6 +76,8 @@ class RangeMatcher:
         asked = revision.asked
         try:
             query = None if asked.query is None else parse(asked.query, self._analysis, ANY_SIZE)
+            if query is not None and asked.moved is not None:
+                query = attached(query, from_text(asked.moved))
             path = None if asked.xpath is None else parse_xpath(asked.xpath, asked.namespaces, ANY_SIZE)
         except QueryError as error:
             self.errors[revision.number] = error.reason
@@ -129,6 +132,7 @@ class LocalPipeline:
         self._failure: str | None = None
         self._progress = Progress(self._matched(), 0)
         self._counted: tuple[int, Counter[str]] | None = None
+        self._weights: Statistics | None = None
 
     def start(self) -> None:
         """Begins."""
@@ -216,4 +220,9 @@ class LocalPipeline:
         new = Statistics.of((one.document() for one in stored), self._analysis)
         frequency.update(new.frequency)
         self._counted = (number + new.documents, frequency)
-        return Statistics(number + new.documents, dict(frequency), upto)
+        self._weights = Statistics(number + new.documents, dict(frequency), upto)
+        return self._weights
+
+    def statistics(self) -> Statistics | None:
+        """What words weigh now; None before the first batch."""
+        return self._weights

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from tocsin.site.exactness import APPROXIMATE, EXACT
 from tocsin.site.problems import Invalid
 
 IMMEDIATE, HOURLY, DAILY = "immediate", "hourly", "daily"
@@ -63,6 +64,8 @@ def mode_of(value: object) -> Mode:
     if isinstance(value, str):
         if value in (HOURLY, DAILY):
             return Mode(value)
+        if value in (EXACT, APPROXIMATE):
+            raise Invalid(f'the mode must be one of {HINT}; {value} is said by "exactness"', field="mode")
         raise Invalid(f"the mode must be one of {HINT}", field="mode")
     if not isinstance(value, Mapping):
         raise Invalid(f"the mode must be one of {HINT}", field="mode")

@@ -63,6 +63,19 @@ class ViewSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RingSettings:
+    """How a site that is a node of a ring serves approximate subscriptions; alike on all sites of a ring."""
+
+    interval_seconds: float = 60.0
+    """How often a site tells what it published: its words and how many documents have them, no texts."""
+    reposition_seconds: float = 60.0
+    """Time between two choices of the publishers that a subscription listens to; recall is measured then, too. 0: they
+    are chosen once, and recall is not measured."""
+    audit_publishers: int = 12
+    """Publishers that are asked each time what was missed; 0: recall is not measured."""
+
+
+@dataclass(frozen=True, slots=True)
 class SiteSettings:
     """All settings of a site."""
 
@@ -74,6 +87,7 @@ class SiteSettings:
     channels: ChannelSettings = ChannelSettings()
     harvest: HarvestSettings = HarvestSettings()
     views: ViewSettings = ViewSettings()
+    ring: RingSettings = RingSettings()
     analysis: Mapping[str, str] = field(default_factory=dict)
     """How fields become words: standard, english or keyword."""
     bulk_chunk_subscriptions: int = 10_000
@@ -98,5 +112,7 @@ class SiteSettings:
     """Of a subscription's name, or one tag."""
     tags_max: int = 100
     """Tags of one subscription."""
+    thumbs_max: int = 500
+    """Thumbs of one subscription that takes feedback: all of them are read again when one is added."""
     webhook_characters_max: int = 2_000
     """Of a webhook's address."""

@@ -139,7 +139,7 @@ class Site:
 
     def reader(self, account: Account) -> Reader:
         """Reads the bodies of the account's subscriptions."""
-        return Reader(self.settings, account, self.analysis, self.views)
+        return Reader(self.settings, account, self.analysis, self.views, self.federation is not None)
 
     def take(self, account: Account, what: str, amount: float = 1.0) -> None:
         """Counts so many documents or calls against the account's rate; TooFast."""

@@ -15,62 +15,36 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from tocsin.errors import EventError, ViewError
 from tocsin.site import relations
+from tocsin.site import view_memory as memory
 from tocsin.site.accounts import Account, Right
 from tocsin.site.bell import Bell
 from tocsin.site.problems import Conflict, Forbidden, Invalid, NotFound, Problem, TooLarge
 from tocsin.site.relations import MATCHES, RELATION, VIEW, Created, problem_of_view
 from tocsin.site.settings import ViewSettings
+from tocsin.site.view_memory import ViewSet, Wish
 from tocsin.store import Store, journal
 from tocsin.store import relations as kept
 from tocsin.store.connect import Transaction, packed
 from tocsin.store.relations import COMMON, OutOfStep, Silent, Statement, Told, Watcher
 from tocsin.store.views import Source
 from tocsin.views.compile import compile_condition
-from tocsin.views.engine import Change, Engine
-from tocsin.views.events import Closed, Decoder, Event, Item, Silence
+from tocsin.views.events import Decoder, Event, Item, Silence
 from tocsin.views.plan import Node
+from tocsin.views.told import Change
 from tocsin.views.watch import Watch
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
 MATCHES_AT_ONCE = 2_000
-
-
-class Wish(NamedTuple):
-    """What a subscription asks for of a view."""
-
-    view: str
-    where: str | None = None
-    """Tells every change of the rows for which this holds; none: of all rows."""
-    when: str | None = None
-    """Tells when this begins to hold for a row, and when it ends."""
-
-    @classmethod
-    def of(cls, text: str) -> Wish:
-        """As it was kept."""
-        found = json.loads(text)
-        return cls(found["name"], found.get("where"), found.get("when"))
-
-    def as_json(self) -> Any:
-        """As it is written in a subscription."""
-        found = {"name": self.view, "where": self.where, "when": self.when}
-        return {key: value for key, value in found.items() if value is not None}
-
-
-@dataclass(slots=True)
-class _Set:
-    """One owner's views."""
-
-    owner: str
-    engine: Engine
-    broken: dict[str, str]
-    watches: dict[Wish, Watch] = field(default_factory=dict)
+CHECKPOINT_EVENTS = 10_000
+"""As many are read again at most by who starts again, where views remember little."""
+BYTES_AN_EVENT = 200  # of a checkpoint: large ones are taken less often
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +75,12 @@ class Views:
         self.settings = settings or ViewSettings()
         self._lock = threading.RLock()
         self._statements: list[Statement] = []
-        self._sets: dict[str, _Set] = {}
+        self._sets: dict[str, ViewSet] = {}
         self._decoder = Decoder({})
         self._step = 0
         self._is_stale = True
+        self._since = 0  # events after the last checkpoint
+        self._checkpoint_bytes = 0
         self._rings = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -123,6 +99,15 @@ class Views:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        with self._lock:
+            if self._since and not self._is_stale:
+                self._checkpoint_at_the_end()
+
+    def _checkpoint_at_the_end(self) -> None:
+        try:
+            self._checkpoint()
+        except Exception:  # the log has it all: the next start only takes longer
+            log.warning("no checkpoint of the views was taken", exc_info=True)
 
     def _keep_looking(self) -> None:
         while not self._stopping.is_set():
@@ -159,6 +144,7 @@ class Views:
                     kept.create_in(transaction, result.made)
                     names = ", ".join(one.name for one in result.made)[:500]
                     journal.note_in(transaction, account.name, "create views", names)
+                    self._checkpoint_in(transaction)  # only what is new reads the log
                 self._load()
             return result
 
@@ -173,6 +159,10 @@ class Views:
                 raise Conflict(f"{found.name}: {', '.join(read_by[:5])} reads it: drop that first")
             with self._stepping() as (transaction, _):
                 kept.drop_in(transaction, found.owner, found.name)
+                if found.kind == RELATION:
+                    kept.forget_checkpoints_in(transaction)  # of the same name another may come
+                else:
+                    self._checkpoint_in(transaction)
                 journal.note_in(transaction, account.name, "drop view", found.name)
             self._load()
 
@@ -314,6 +304,9 @@ class Views:
             found = kept.count_matches_in(transaction, owner, MATCHES_AT_ONCE)
             items = [Event(MATCHES, one.tick, tuple(one)) for one in found]
             self._keep(transaction, step, {owner: engine.step(items)})
+            self._since += len(items)
+            if self._is_due():
+                self._checkpoint_in(transaction)
 
     # --- one transaction -----------------------------------------------------------------------
 
@@ -321,6 +314,9 @@ class Views:
         with self._stepping() as (transaction, step):
             self._say(transaction, step, taken)
             self._keep(transaction, step, changes)
+            self._since += sum(isinstance(item, Event) for item in taken)
+            if self._is_due():
+                self._checkpoint_in(transaction)
 
     def _say(self, transaction: Transaction, step: int, taken: Sequence[Item]) -> None:
         histories = self._sets[COMMON].engine.histories
@@ -371,7 +367,7 @@ class Views:
             one.watches = {wish: watch for wish, watch in one.watches.items() if (owner, wish) in used}
         return told, [watcher for watcher in watchers if watcher.is_new]
 
-    def _difference(self, transaction: Transaction, watcher: Watcher, owned: _Set, wish: Wish) -> list[Told]:
+    def _difference(self, transaction: Transaction, watcher: Watcher, owned: ViewSet, wish: Wish) -> list[Told]:
         known = kept.last_told(transaction, watcher.subscription)
         watch = self._watch(owned, wish)
         there = owned.engine.state_of(wish.view) if watch is None else watch.state()
@@ -385,14 +381,14 @@ class Views:
                     told.append(Told(watcher.subscription, watcher.account, row, left))
         return told
 
-    def _set_of(self, account: str, view: str) -> _Set | None:
+    def _set_of(self, account: str, view: str) -> ViewSet | None:
         for owner in (account, COMMON):
             found = self._sets.get(owner)
             if found is not None and view in found.engine.plan.views:
                 return found
         return None
 
-    def _watch(self, owned: _Set, wish: Wish) -> Watch | None:
+    def _watch(self, owned: ViewSet, wish: Wish) -> Watch | None:
         if wish.where is None and wish.when is None:
             return None
         found = owned.watches.get(wish)
@@ -401,7 +397,7 @@ class Views:
             found = owned.watches[wish] = Watch(owned.engine, wish.view, conditions, edges=wish.when is not None)
         return found
 
-    def _conditions(self, owned: _Set, wish: Wish) -> Any:
+    def _conditions(self, owned: ViewSet, wish: Wish) -> Any:
         text = wish.where if wish.where is not None else wish.when
         return () if text is None else compile_condition(wish.view, owned.engine.plan.views[wish.view], text)
 
@@ -428,28 +424,27 @@ class Views:
     def _load(self) -> None:
         self._is_stale = True
         self._statements = kept.created(self._store)
-        owners = [COMMON, *dict.fromkeys(one.owner for one in self._statements if one.owner != COMMON)]
-        self._sets = {}
-        for owner in owners:
-            compiled = relations.compiled(owner, self._statements)
-            self._sets[owner] = _Set(owner, Engine(compiled.plan), compiled.broken)
+        found = memory.read(self._store, self._statements)
+        self._sets, self._step = found.sets, found.step
+        self._since, self._checkpoint_bytes = found.events, found.checkpoint_bytes
         self._decoder = Decoder(self._sets[COMMON].engine.plan.relations)
-        with kept.said(self._store) as said:
-            self._step = said.step
-            for events in said.events:
-                self._feed([Event(*one) for one in events])
-            self._feed([Silence(*one) for one in said.silences])
-            self._feed([Closed(one.name) for one in said.sources if one.closed])
-        for owner, one in self._sets.items():
-            if MATCHES in one.engine.histories:
-                found = kept.counted_matches(self._store, owner)
-                one.engine.step([Event(MATCHES, match.tick, tuple(match)) for match in found])
         self._is_stale = False
         self._repair()
+        if self._is_due():
+            self._checkpoint()
 
-    def _feed(self, items: Sequence[Item]) -> None:
-        for one in self._sets.values():
-            one.engine.step([item for item in items if item.relation in one.engine.histories])
+    def _is_due(self) -> bool:
+        """Whether so much has happened that a checkpoint costs little beside it, and spares much to the next start."""
+        return self._since >= max(CHECKPOINT_EVENTS, self._checkpoint_bytes // BYTES_AN_EVENT)
+
+    def _checkpoint(self) -> None:
+        with self._stepping() as (transaction, _):
+            self._checkpoint_in(transaction)
+
+    def _checkpoint_in(self, transaction: Transaction) -> None:
+        """What the views remember now, in the transaction of the step; the log keeps the events that it reflects."""
+        self._checkpoint_bytes = memory.write_in(transaction, self._sets)
+        self._since = 0
 
     def _repair(self) -> None:
         """Writes the rows that views have and the store has not, or otherwise: those of a view that is new."""

@@ -20,18 +20,23 @@ from tocsin.query.standing import parse_subscription
 from tocsin.query.xpath import Path, parse_xpath
 from tocsin.query.xpath import cost as path_cost
 from tocsin.settings import QueryLimits
+from tocsin.site import feedback
 from tocsin.site.accounts import Account
 from tocsin.site.addresses import check_url
 from tocsin.site.channels.address import APPRISE, MAIL, channel_of
+from tocsin.site.exactness import Exactness, exactness_of
 from tocsin.site.problems import Invalid, NotYet, problem_of
 from tocsin.site.schedule import Mode, mode_of
 from tocsin.site.settings import SiteSettings
 from tocsin.site.views import Views
 from tocsin.store.connect import packed
 from tocsin.store.subscriptions import Asked, Webhook
+from tocsin.store.thumbs import Thumb
 from tocsin.text import Analysis
 
-KEYS = ("query", "xpath", "namespaces", "view", "id", "name", "tags", "channel", "mode", "expires")
+KEYS = (
+    "query", "xpath", "namespaces", "view", "id", "name", "tags", "channel", "mode", "exactness", "expires", "feedback",
+)  # fmt: skip
 INBOX, WEBHOOK = "inbox", "webhook"
 PLAIN_CHARACTERS_MAX = 1_000
 SECRET_START = "whsec_"
@@ -67,6 +72,9 @@ class Wanted:
     secret: str | None = None
     mode: Mode = Mode()
     expires: float | None = None
+    exactness: Exactness = Exactness()
+    feedback: tuple[tuple[Thumb, ...], str | None] | None = None
+    """Does it take thumbs? Then those it has already, and the words that they have moved its texts to."""
 
     def about(self) -> dict[str, Any]:
         """What the store keeps beside the query."""
@@ -79,6 +87,10 @@ class Wanted:
             found["channel"] = self.channel.as_json()
         if self.mode.is_digest:
             found["mode"] = self.mode.as_json()
+        if not self.exactness.is_exact:
+            found["exactness"] = self.exactness.as_json()
+        if self.feedback is not None:
+            found[feedback.KEY] = {}
         return found
 
     def webhook(self) -> Webhook | None:
@@ -97,7 +109,12 @@ class Reader:
     """Reads the bodies of one account's subscriptions."""
 
     def __init__(
-        self, settings: SiteSettings, account: Account, analysis: Analysis, views: Views | None = None
+        self,
+        settings: SiteSettings,
+        account: Account,
+        analysis: Analysis,
+        views: Views | None = None,
+        is_federated: bool = False,
     ) -> None:
         base = settings.base.query
         most = base.query_cost_max
@@ -105,7 +122,7 @@ class Reader:
             most = min(most, account.quotas.query_cost_max)
         self._settings, self._account, self._views = settings, account, views
         self._limits: QueryLimits = replace(base, query_cost_max=most)
-        self._analysis = analysis
+        self._analysis, self._is_federated = analysis, is_federated
         self._plain_is_quick = analysis.names(None) == ("standard",)
 
     def wanted(self, body: object) -> Wanted:
@@ -133,6 +150,8 @@ class Reader:
             secret,
             mode_of(body.get("mode")),
             moment_of(body.get("expires"), "expires"),
+            self.exactness(body.get("exactness"), asked),
+            self.feedback(body.get("feedback"), asked),
         )
 
     def viewed(self, body: Mapping[str, Any]) -> Asked:
@@ -178,7 +197,7 @@ class Reader:
                 )
         except QueryError as error:
             raise problem_of(error, "xpath") from None
-        return query, path
+        return query if query is None else feedback.moved_query(asked, query), path
 
     def id(self, value: object) -> str | None:
         """An id that the account chose."""
@@ -189,6 +208,42 @@ class Reader:
         if not text or len(text) > most or not text.isprintable() or text != text.strip():
             raise Invalid(f"an id has 1 to {most} printable characters, no space at its ends", field="id")
         return text
+
+    def feedback(self, value: object, asked: Asked) -> tuple[tuple[Thumb, ...], str | None] | None:
+        """Whether it takes thumbs, and those it has already."""
+        found = feedback.wanted(value)
+        if found is not None:
+            feedback.checked(asked, self._analysis)
+            if len(found[0]) > self._settings.thumbs_max:
+                raise Invalid(f"a subscription keeps at most {self._settings.thumbs_max:,} thumbs", field="feedback")
+        return found
+
+    def exactness(self, value: object, asked: Asked) -> Exactness:
+        """How much of what other sites publish it should hear: less than all only where there are other sites."""
+        found = exactness_of(value)
+        if found.is_exact:
+            return found
+        if not self._is_federated:
+            raise Invalid(
+                '"exactness" cannot be "approximate" here: this site is in no ring, so each subscription sees all of '
+                'its documents; leave it "exact", or start the site with --listen HOST:PORT or --join NODE',
+                code="not_federated",
+                field="exactness",
+            )
+        self.check_words(asked)
+        return found
+
+    def check_words(self, asked: Asked) -> None:
+        """An approximate subscription needs words that publishers can be chosen by."""
+        from tocsin.site.federation.asking import can_approximate  # heavy: only where a ring is
+
+        if not can_approximate(None if asked.query is None else self.parsed(asked)[0], self._analysis):
+            raise Invalid(
+                '"exactness" cannot be "approximate" for it: publishers are chosen by the words of a query, and it '
+                'asks for none; leave it "exact"',
+                code="no_words",
+                field="exactness",
+            )
 
     def name(self, value: object) -> str | None:
         """A name for people."""

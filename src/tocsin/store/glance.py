@@ -35,6 +35,8 @@ class Told(NamedTuple):
     evidence: Any
     made: float
     is_digest: bool
+    takes_thumbs: bool = False
+    """Has its subscription opted in to feedback?"""
 
 
 def newest(
@@ -64,12 +66,13 @@ def newest(
     asked = select(*columns).join(own, own.c.number == rows.c.subscription).where(which)
     with store.read() as transaction:
         found = transaction.execute(asked.order_by(rows.c.cursor.desc()).limit(limit)).all()
+    about = {row.number: json.loads(row.about) for row in found}
     return [
         Told(
             row.cursor,
             row.number,
             row.id,
-            json.loads(row.about).get("name"),
+            about[row.number].get("name"),
             bool(row.gone),
             row.document,
             row.version,
@@ -78,6 +81,7 @@ def newest(
             json.loads(row.evidence) if row.evidence else None,
             row.made,
             row.digest is not None,
+            "feedback" in about[row.number],
         )
         for row in found
     ]

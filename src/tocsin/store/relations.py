@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -19,9 +20,11 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Connection,
     Double,
     Index,
+    LargeBinary,
     Table,
     Text,
     UniqueConstraint,
@@ -30,6 +33,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
 )
 
 from tocsin.errors import StoreError
@@ -99,6 +103,14 @@ told = Table(  # the revision of a subscription to a view that has been told wha
     Column("revision", BigInteger, nullable=False),
 )
 
+checkpoints = Table(  # what the views of an owner remember, as of one step
+    "view_checkpoints",
+    schema.tables,
+    Column("owner", Text, primary_key=True),
+    Column("part", Text, primary_key=True),
+    Column("state", LargeBinary, nullable=False),  # compressed JSON
+)
+
 TABLES = (statements, silences, rows, matches, told)
 
 
@@ -146,16 +158,6 @@ class Watcher(NamedTuple):
     revision: int
     is_new: bool
     """Its revision was not told yet what there is."""
-
-
-class Said(NamedTuple):
-    """Everything that sources said, as of one step."""
-
-    step: int
-    sources: list[Source]
-    silences: list[Silent]
-    events: Iterator[list[tuple[str, int, tuple[Any, ...]]]]
-    """In chunks: source, tick and cells; by source and tick."""
 
 
 class MatchRow(NamedTuple):
@@ -275,25 +277,88 @@ def owners_of_rows(transaction: Connection) -> set[str]:
 # --- what sources said -----------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def said(store: Store, chunk: int = 20_000) -> Iterator[Said]:
-    """How far every source is, its open silences, and its events in chunks; all of one moment."""
-    with store.read() as transaction:
+class Said:
+    """Everything that sources said, and the checkpoints of what was made of it; all of one moment."""
+
+    def __init__(self, transaction: Connection, chunk: int) -> None:
+        self._transaction, self._chunk = transaction, chunk
+        self.step = last_step(transaction)
         mine = (progress.c.name == SITE) & (progress.c.source != "")
-        sources = [
+        self.sources = [
             Source(row.source, row.tick, bool(row.closed)) for row in transaction.execute(select(progress).where(mine))
         ]
-        quiet = [Silent(*row) for row in transaction.execute(select(silences))]
+        self.silences = [Silent(*row) for row in transaction.execute(select(silences))]
 
-        def read() -> Iterator[list[tuple[str, int, tuple[Any, ...]]]]:
-            asked = select(events.c.source, events.c.tick, events.c.cells).where(events.c.name == SITE)
-            found = transaction.execution_options(stream_results=True).execute(
-                asked.order_by(events.c.source, events.c.tick)
-            )
-            for part in found.partitions(chunk):
-                yield [(row.source, row.tick, tuple(json.loads(row.cells))) for row in part]
+    def events(
+        self, source: str, after: int | None = None, upto: int | None = None
+    ) -> Iterator[list[tuple[int, tuple[Any, ...]]]]:
+        """The events of a source by tick, in chunks."""
+        which = (events.c.name == SITE) & (events.c.source == source)
+        asked = select(events.c.tick, events.c.cells).where(which & _between(events.c.tick, after, upto))
+        found = self._transaction.execution_options(stream_results=True).execute(asked.order_by(events.c.tick))
+        for part in found.partitions(self._chunk):
+            yield [(row.tick, tuple(json.loads(row.cells))) for row in part]
 
-        yield Said(last_step(transaction), sources, quiet, read())
+    def matches(self, account: str, after: int | None = None, upto: int | None = None) -> list[MatchRow]:
+        """The matches of an account that were counted, by tick."""
+        columns = (matches.c.tick, matches.c.id, matches.c.document, matches.c.version, matches.c.score, matches.c.day)
+        which = (matches.c.account == account) & _between(matches.c.tick, after, upto)
+        found = self._transaction.execute(select(*columns).where(which).order_by(matches.c.tick))
+        return [MatchRow(*row) for row in found]
+
+    def checkpoint(self, owner: str) -> dict[str, str]:
+        """The parts of the owner's checkpoint; none if there is none."""
+        asked = select(checkpoints.c.part, checkpoints.c.state).where(checkpoints.c.owner == owner)
+        return {row.part: zlib.decompress(row.state).decode() for row in self._transaction.execute(asked)}
+
+
+def _between(tick: Column[Any], after: int | None, upto: int | None) -> ColumnElement[bool]:
+    found: ColumnElement[bool] = true()
+    found = found if after is None else found & (tick > after)
+    return found if upto is None else found & (tick <= upto)
+
+
+@contextmanager
+def said(store: Store, chunk: int = 20_000) -> Iterator[Said]:
+    """What sources said up to now."""
+    with store.read() as transaction:
+        yield Said(transaction, chunk)
+
+
+class EventLog:
+    """The stored events of one source, for those who do not hold them."""
+
+    def __init__(self, store: Store, source: str) -> None:
+        self._store = store
+        self._mine = (events.c.name == SITE) & (events.c.source == source)
+
+    def at(self, tick: int) -> tuple[Any, ...] | None:
+        """The event at a tick."""
+        with self._store.read() as transaction:
+            found = transaction.execute(select(events.c.cells).where(self._mine & (events.c.tick == tick))).scalar()
+        return None if found is None else tuple(json.loads(found))
+
+    def first(self, start: int) -> int | None:
+        """The tick of the first event from a tick on."""
+        asked = select(func.min(events.c.tick)).where(self._mine & (events.c.tick >= start))
+        with self._store.read() as transaction:
+            return transaction.execute(asked).scalar()
+
+
+def checkpoint_in(transaction: Connection, owner: str, parts: Mapping[str, str]) -> int:
+    """Keeps what the owner's views remember after this step, in the place of what was kept before; how many bytes."""
+    transaction.execute(delete(checkpoints).where(checkpoints.c.owner == owner))
+    values = [{"owner": owner, "part": part, "state": zlib.compress(text.encode(), 1)} for part, text in parts.items()]
+    for start in range(0, len(values), ROWS):
+        transaction.execute(insert(checkpoints), values[start : start + ROWS])
+    return sum(map(len, parts.values()))
+
+
+def forget_checkpoints_in(transaction: Connection, owners: Container[str] = ()) -> None:
+    """Forgets what all views remember, except those of some owners: the log is read then."""
+    for owner in list(transaction.execute(select(checkpoints.c.owner).distinct()).scalars()):
+        if owner not in owners:
+            transaction.execute(delete(checkpoints).where(checkpoints.c.owner == owner))
 
 
 def count_events(transaction: Connection) -> int:
@@ -406,14 +471,6 @@ def count_matches_in(transaction: Connection, account: str, limit: int) -> list[
         values = one._asdict() | {"subscription": row.subscription, "id": row.id, "account": account}
         transaction.execute(insert(matches).values(**values))
     return made
-
-
-def counted_matches(store: Store, account: str) -> list[MatchRow]:
-    """The matches that were counted, by tick."""
-    columns = (matches.c.tick, matches.c.id, matches.c.document, matches.c.version, matches.c.score, matches.c.day)
-    asked = select(*columns).where(matches.c.account == account).order_by(matches.c.tick)
-    with store.read() as transaction:
-        return [MatchRow(*row) for row in transaction.execute(asked)]
 
 
 def matches_wait(store: Store, account: str) -> bool:

@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-FORMAT = 4
+FORMAT = 5
 """Of the tables; an older store is brought up to it when it is opened (`store.upgrade`), a newer one is refused."""
 
 tables = MetaData()
@@ -99,8 +99,19 @@ revisions = Table(  # what a subscription asked for, and for which documents
     Column("until", BigInteger),  # up to this one; null: still in force
     Column("error", Text),  # why it could not be registered or evaluated
     Column("view", Text),  # JSON: what it asks for of a view, and nothing of documents
+    Column("moved", Text),  # JSON: the words of texts that feedback has moved
     Index("revisions_by_end", "until"),
     Index("revisions_by_view", "view"),
+)
+
+thumbs = Table(  # what somebody thinks of what a subscription has told
+    "thumbs",
+    tables,
+    Column("subscription", BigInteger, ForeignKey("subscriptions.number"), primary_key=True, autoincrement=False),
+    Column("document", Text, primary_key=True),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("is_up", Boolean, nullable=False),
+    Column("at", Double, nullable=False),
 )
 
 batches = Table(  # written before a batch runs, and again when its matches are in the outbox

@@ -19,6 +19,7 @@ from tocsin.errors import SubscriptionError
 from tocsin.intake import shown
 from tocsin.store import schema
 from tocsin.store.connect import Store, advance, head, last_cursor, packed
+from tocsin.store.thumbs import Thumb, put_in
 
 ACTIVE, PAUSED, MUTED, EXPIRED, DELETED = "active", "paused", "muted", "expired", "deleted"
 DROP, HOLD = "drop", "hold"
@@ -38,6 +39,8 @@ class Asked:
     namespaces: Mapping[str, str] = field(default_factory=dict)
     view: str | None = None
     """JSON, as `site.views` reads it."""
+    moved: str | None = None
+    """The words of texts that feedback has moved (`query.vector.to_text`)."""
 
 
 class Revision(NamedTuple):
@@ -90,6 +93,7 @@ class Wish:
     expires: float | None = None
     digest_due: float | None = None
     webhook: Webhook | None = None
+    thumbs: Sequence[Thumb] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,8 @@ def add_in(
     hooks = [_webhook(number, wish.webhook, told) for number, wish in zip(numbers, fresh, strict=True) if wish.webhook]
     if hooks:
         transaction.execute(insert(schema.webhooks), hooks)
+    for number, wish in zip(numbers, fresh, strict=True):
+        put_in(transaction, number, wish.thumbs)
     return refused
 
 
@@ -201,6 +207,7 @@ def _revision(subscription: int, revision: int, asked: Asked, since: int) -> dic
         "xpath": asked.xpath,
         "namespaces": namespaces,
         "view": asked.view,
+        "moved": asked.moved,
         "since": since,
     }
 
@@ -307,9 +314,8 @@ def _select() -> Select[Any]:
         .correlate(table)
         .scalar_subquery()
     )
-    return select(table, revisions.c.query, revisions.c.xpath, revisions.c.namespaces, revisions.c.view).join(
-        revisions, revisions.c.number == last
-    )
+    asked = (revisions.c.query, revisions.c.xpath, revisions.c.namespaces, revisions.c.view, revisions.c.moved)
+    return select(table, *asked).join(revisions, revisions.c.number == last)
 
 
 def _kept(row: Row[Any]) -> Kept:
@@ -319,7 +325,7 @@ def _kept(row: Row[Any]) -> Kept:
         id=row.id,
         state=row.state,
         revision=row.revision,
-        asked=_asked(row.query, row.xpath, row.namespaces, row.view),
+        asked=_asked(row.query, row.xpath, row.namespaces, row.view, row.moved),
         about=json.loads(row.about),
         created=row.created,
         changed=row.changed,
@@ -331,8 +337,8 @@ def _kept(row: Row[Any]) -> Kept:
     )
 
 
-def _asked(query: str | None, xpath: str | None, namespaces: str | None, view: str | None = None) -> Asked:
-    return Asked(query, xpath, json.loads(namespaces) if namespaces else {}, view)
+def _asked(query: str | None, xpath: str | None, namespaces: str | None, view: str | None, moved: str | None) -> Asked:
+    return Asked(query, xpath, json.loads(namespaces) if namespaces else {}, view, moved)
 
 
 def find(store: Store, account: str, id: str) -> Kept | None:
@@ -370,6 +376,15 @@ def newest(store: Store, account: str, limit: int) -> list[Kept]:
     with store.read() as transaction:
         rows = transaction.execute(_select().where(which).order_by(table.c.number.desc()).limit(limit)).all()
     return [_kept(row) for row in rows]
+
+
+def abouts(store: Store, key: str) -> dict[int, Any]:
+    """What stands under a key beside the queries, by the numbers of the subscriptions that have it."""
+    which = (table.c.gone == 0) & table.c.about.contains(f'"{key}"', autoescape=True)
+    with store.read() as transaction:
+        rows = transaction.execute(select(table.c.number, table.c.about).where(which)).all()
+    found = {number: json.loads(about) for number, about in rows}
+    return {number: about[key] for number, about in found.items() if key in about}
 
 
 def count(store: Store, account: str | None = None) -> int:
@@ -452,4 +467,5 @@ def set_error(store: Store, errors: Mapping[int, str]) -> None:
 
 
 def _as_revision(row: Row[Any]) -> Revision:
-    return Revision(row.number, row.subscription, _asked(row.query, row.xpath, row.namespaces), row.since, row.until)
+    asked = _asked(row.query, row.xpath, row.namespaces, None, row.moved)
+    return Revision(row.number, row.subscription, asked, row.since, row.until)

@@ -65,5 +65,13 @@ def _to_4(transaction: Connection) -> None:
     _add_columns(transaction, schema.revisions, ("view",))
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {2: _to_2, 3: _to_3, 4: _to_4}
+def _to_5(transaction: Connection) -> None:
+    """Feedback: thumbs, and the words of texts that they have moved. Checkpoints of views, parts of their groups."""
+    from tocsin.store import relations, views
+
+    schema.tables.create_all(transaction, tables=[schema.thumbs, relations.checkpoints, views.parts])
+    _add_columns(transaction, schema.revisions, ("moved",))
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {2: _to_2, 3: _to_3, 4: _to_4, 5: _to_5}
 """By the format that a step leads to."""

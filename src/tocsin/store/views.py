@@ -1,7 +1,8 @@
 """What views keep between two batches, written with the batch or not at all.
 
-A group is one row, rewritten when a batch adds to it; a batch that is run a second time finds its number here and
-changes nothing. The values are those of `views.partial`, as JSON.
+What a batch adds to groups is one part, and many parts become one now and then; groups that have no such form are rows,
+rewritten when a batch adds to them. A batch that is run a second time finds its number here and changes nothing. The
+values are those of `views.parts` and `views.partial`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, Table, Text, delete, select
+from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, LargeBinary, Table, Text, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin.store import schema
@@ -35,6 +36,15 @@ groups = Table(  # the tallies of one group
     Column("node", Integer, primary_key=True, autoincrement=False),
     Column("key", Text, primary_key=True),  # JSON
     Column("tallies", Text, nullable=False),  # JSON
+)
+
+parts = Table(  # what batches have added to the groups of a node
+    "view_parts",
+    schema.tables,
+    Column("name", Text, primary_key=True),
+    Column("node", Integer, primary_key=True, autoincrement=False),
+    Column("batch", BigInteger, primary_key=True, autoincrement=False),  # the last that is in it
+    Column("part", LargeBinary, nullable=False),
 )
 
 events = Table(  # events that views read as rows
@@ -63,6 +73,15 @@ class Group(NamedTuple):
     tallies: list[list[Any]]
 
 
+class Part(NamedTuple):
+    """What was added to the groups of a node."""
+
+    node: int
+    data: bytes
+    is_whole: bool = False
+    """All of it: the parts before it are not needed any more."""
+
+
 class Row(NamedTuple):
     """An event that is kept."""
 
@@ -74,7 +93,7 @@ class Row(NamedTuple):
 def create(store: Store) -> None:
     """Makes the tables in a store of an older format."""
     with store.write() as transaction:
-        schema.tables.create_all(transaction, tables=[progress, groups, events])
+        schema.tables.create_all(transaction, tables=[progress, groups, events, parts])
 
 
 def last_batch(store: Store, name: str) -> int | None:
@@ -85,7 +104,14 @@ def last_batch(store: Store, name: str) -> int | None:
 
 
 def write(
-    store: Store, name: str, batch: int, *, sources: Iterable[Source], changed: Sequence[Group], rows: Sequence[Row]
+    store: Store,
+    name: str,
+    batch: int,
+    *,
+    sources: Iterable[Source],
+    changed: Sequence[Group],
+    rows: Sequence[Row],
+    added: Sequence[Part] = (),
 ) -> bool:
     """A batch in one transaction; False, and nothing is written, if it is in already."""
     with store.write() as transaction:
@@ -96,6 +122,11 @@ def write(
         marks = [{"name": name, "source": "", "batch": batch, "tick": None, "closed": False}]
         marks += [{"name": name, "source": s.name, "batch": batch, "tick": s.tick, "closed": s.closed} for s in sources]
         put(transaction, progress, marks)
+        for one in added:
+            if one.is_whole:
+                for table in (parts, groups):
+                    transaction.execute(delete(table).where((table.c.name == name) & (table.c.node == one.node)))
+            put(transaction, parts, [{"name": name, "node": one.node, "batch": batch, "part": one.data}])
         put(transaction, groups, [
             {"name": name, "node": one.node, "key": packed(one.key), "tallies": packed(one.tallies)} for one in changed
         ])  # fmt: skip
@@ -105,8 +136,15 @@ def write(
     return True
 
 
+def read_parts(store: Store, name: str) -> list[Part]:
+    """What was added to groups, in the order of the batches."""
+    asked = select(parts.c.node, parts.c.part).where(parts.c.name == name).order_by(parts.c.node, parts.c.batch)
+    with store.read() as transaction:
+        return [Part(row.node, bytes(row.part)) for row in transaction.execute(asked)]
+
+
 def read(store: Store, name: str) -> tuple[list[Source], list[Group], list[Row]]:
-    """Everything that is kept of a set of views."""
+    """Everything else that is kept of a set of views."""
     with store.read() as transaction:
         mine = select(progress).where((progress.c.name == name) & (progress.c.source != ""))
         sources = [Source(row.source, row.tick, row.closed) for row in transaction.execute(mine)]
@@ -142,7 +180,7 @@ def matches_after(store: Store, cursor: int, number: int) -> list[Match]:
 def forget(store: Store, name: str) -> None:
     """Removes a set of views."""
     with store.write() as transaction:
-        for table in (progress, groups, events):
+        for table in (progress, groups, events, parts):
             transaction.execute(delete(table).where(table.c.name == name))
 
 

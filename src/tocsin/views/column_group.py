@@ -1,160 +1,26 @@
 """GROUP BY over batches of columns: what `group` does row by row, done array by array.
 
-Groups have places in arrays; a batch is sorted by place and reduced, then only the groups that it touched become rows.
-`group.GroupStep` is the definition: both must give the same rows.
+Groups have places in arrays; a batch is sorted by group and reduced, and the groups that it touched are told of by
+array, too. `group.GroupStep` is the definition: both must give the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from tocsin.views.columns import Array, Columns, Encoder, Maker, Vector, vectorised
-from tocsin.views.expression import Kind, Type
+from tocsin.views.column_tallies import Runs, grown, tallies
+from tocsin.views.columns import Array, Columns, Encoder, Vector, Words, vectorised
+from tocsin.views.evolving import NO_END, Groups
+from tocsin.views.expression import Column, Kind, Type, columns_of
 from tocsin.views.plan import Aggregate, Group, Node, Project, Relation, Select
-from tocsin.views.relation import Advance, Key, Knowledge, ProjectStep, Row, SelectStep, Step
+from tocsin.views.relation import Advance, Key, Knowledge, ProjectStep, SelectStep, Step
 from tocsin.views.ticks import Ticks
-from tocsin.views.value import UNKNOWN, Latest, SoFar, Value, interval
-from tocsin.views.window import Windows
+from tocsin.views.window import Origin, Windows
 
-SAFE_SUM = 1 << 62
 Thing = TypeVar("Thing")
-
-
-class _Runs:
-    """A batch sorted by group, so that each group is one run."""
-
-    def __init__(self, whose: Array) -> None:
-        self.whose = whose
-        self.order = np.argsort(whose, kind="stable")
-        places = whose[self.order]
-        changes = places[1:] != places[:-1]
-        self.starts = np.flatnonzero(np.concatenate([[True], changes])) if len(whose) else self.order
-        self.places = places[self.starts]
-
-
-class _Tallies:
-    """One aggregate of all groups."""
-
-    def __init__(self, maker: Maker) -> None:
-        self._maker = maker
-        self._seen = np.zeros(0, bool)
-        self._values: Array = np.zeros(0, np.int64)
-
-    def grow(self, size: int) -> None:
-        """Makes room for new groups."""
-        if size > len(self._seen):
-            room = max(size, 2 * len(self._seen), 1024)
-            self._seen = np.concatenate([self._seen, np.zeros(room - len(self._seen), bool)])
-            self._values = np.concatenate([self._values, np.zeros(room - len(self._values), self._values.dtype)])
-
-    def add(self, columns: Columns, runs: _Runs) -> None:
-        """Counts a batch whose events stand in runs, one for each group."""
-        vector, ticks = self._maker(columns), columns.ticks
-        if vector.valid is not None and not vector.valid.all():
-            vector, ticks, runs = vector.at(vector.valid), ticks[vector.valid], _Runs(runs.whose[vector.valid])
-        if not len(runs.order):
-            return
-        self._reduce(vector.values[runs.order], ticks[runs.order], runs.places, runs.starts, vector)
-        self._seen[runs.places] = True
-
-    def _adopt(self, values: Array) -> None:
-        """Takes on the type of what comes: reals, or integers beyond 64 bits."""
-        if self._values.dtype not in (values.dtype, np.dtype(object)):
-            self._values = self._values.astype(values.dtype)
-
-    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:
-        raise NotImplementedError
-
-    def results(self, places: Array, mores: Sequence[int | None]) -> list[Value]:
-        """What is certain of the groups at these places."""
-        raise NotImplementedError
-
-
-class _Counts(_Tallies):
-    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:
-        self._values[places] += np.diff(np.append(starts, len(values)))
-
-    def results(self, places: Array, mores: Sequence[int | None]) -> list[Value]:
-        counts = self._values[places].tolist()
-        return [interval(n, n, None if more is None else n + more) for n, more in zip(counts, mores, strict=True)]
-
-
-class _Sums(_Tallies):
-    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:
-        largest = max(abs(int(values.min())), abs(int(values.max())))
-        held = max((abs(int(self._values.min())), abs(int(self._values.max())))) if len(self._values) else 0
-        if largest * len(values) + held >= SAFE_SUM:
-            values = values.astype(object)
-        self._adopt(values)
-        self._values[places] += np.add.reduceat(values, starts)
-
-    def results(self, places: Array, mores: Sequence[int | None]) -> list[Value]:
-        found = zip(self._values[places].tolist(), self._seen[places].tolist(), mores, strict=True)
-        return [_so_far(value if seen else None, more) for value, seen, more in found]
-
-
-def _so_far(value: Any, more: int | None) -> Value:
-    if more == 0:
-        return value  # type: ignore[no-any-return]
-    return UNKNOWN if value is None else SoFar(value)
-
-
-class _Extremes(_Tallies):
-    def __init__(self, maker: Maker, sign: int) -> None:
-        super().__init__(maker)
-        self._sign = sign
-        self._pick: Any = np.maximum if sign > 0 else np.minimum
-
-    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:
-        self._adopt(values)
-        best = self._pick.reduceat(values, starts)
-        before = self._values[places]
-        self._values[places] = np.where(self._seen[places], self._pick(before, best), best)
-
-    def results(self, places: Array, mores: Sequence[int | None]) -> list[Value]:
-        values, seen = self._values[places].tolist(), self._seen[places]
-        if seen.all() and 0 not in mores:  # nothing is final: the commonest case needs no look at each
-            return [SoFar(one, one) for one in values] if self._sign > 0 else [SoFar(one, None, one) for one in values]
-        return [self._result(*one) for one in zip(values, seen.tolist(), mores, strict=True)]
-
-    def _result(self, value: Any, seen: bool, more: int | None) -> Value:
-        if more == 0:
-            return value if seen else None
-        if not seen:
-            return UNKNOWN
-        return SoFar(value, value) if self._sign > 0 else SoFar(value, None, value)
-
-
-class _Latests(_Tallies):
-    def __init__(self, maker: Maker) -> None:
-        super().__init__(maker)
-        self._ticks = np.zeros(0, np.int64)
-        self._words: list[str] | None = None
-
-    def grow(self, size: int) -> None:
-        super().grow(size)
-        self._ticks = np.concatenate([self._ticks, np.zeros(len(self._seen) - len(self._ticks), np.int64)])
-
-    def _reduce(self, values: Array, ticks: Array, places: Array, starts: Array, vector: Vector) -> None:
-        self._adopt(values)
-        self._words = None if vector.words is None else vector.words.words
-        last = np.append(starts[1:], len(values)) - 1  # a batch is in tick order, and so is what comes after it
-        self._values[places], self._ticks[places] = values[last], ticks[last]
-
-    def results(self, places: Array, mores: Sequence[int | None]) -> list[Value]:
-        values = self._values[places].tolist()
-        if self._words is not None:
-            values = [self._words[code] for code in values]
-        found = zip(values, self._ticks[places].tolist(), self._seen[places].tolist(), mores, strict=True)
-        return [self._result(value, tick, seen, more) for value, tick, seen, more in found]
-
-    def _result(self, value: Any, tick: int, seen: bool, more: int | None) -> Value:
-        if more == 0:
-            return value if seen else None
-        return Latest(value, tick) if seen else UNKNOWN
 
 
 class ColumnSelectStep(SelectStep):
@@ -192,6 +58,123 @@ class ColumnProjectStep(ProjectStep):
         return Columns(columns.ticks, tuple(maker(columns) for maker in self._makers))
 
 
+class ColumnPickStep(ProjectStep):
+    """Some of the columns of groups."""
+
+    columnar = True
+
+    def __init__(self, node: Project, groups: GroupsStep) -> None:
+        super().__init__(node, [groups])
+        self._groups = groups
+        self._places = [expression.index for _, expression in node.outputs if isinstance(expression, Column)]
+
+    def step(self, increments: Sequence[Any], advance: Advance) -> Any:
+        """The same columns of all of them."""
+        groups = increments[0]
+        return groups.pick(self._places) if isinstance(groups, Groups) else super().step(increments, advance)
+
+    def everything(self) -> Groups:
+        """Every group, as it was told last."""
+        return self._groups.everything().pick(self._places)
+
+
+class _Spans:
+    """Which ticks groups wait for. Groups of one hour share theirs: they are looked at together."""
+
+    def __init__(self, origins: Sequence[Origin], knowledge: Knowledge, counts: bool) -> None:
+        self._counts = counts
+        self._windows = Windows(origins, knowledge, watched=counts)
+        limits = [limit for origin in origins for limit in origin.limits]
+        self._reads = sorted({column.index for limit in limits for column in columns_of(limit.reference)})
+        self._spans: dict[Key, int] = {}
+        self._members: list[list[int]] = []
+        self._span_at: Array = np.zeros(0, np.int64)
+
+    def register(self, first: int, keys: Sequence[Key]) -> None:
+        """Lets new groups, whose places begin at the first, wait for their ticks."""
+        found = []
+        for place, key in enumerate(keys, first):
+            part = tuple([key[at] for at in self._reads])
+            span = self._spans.get(part)
+            if span is None:
+                span = self._spans[part] = len(self._members)
+                self._members.append([])
+                self._windows.register((span,), key)
+            self._members[span].append(place)
+            found.append(span)
+        if first + len(keys) > len(self._span_at):
+            self._span_at = grown(self._span_at, max(first + len(keys), 2 * len(self._span_at)))
+        self._span_at[first : first + len(keys)] = found
+
+    def touched(self, advance: Advance) -> Array:
+        """The groups that new knowledge may complete or, where they count, bound more tightly."""
+        found = [np.array(self._members[span], np.int64) for (span,) in self._windows.touched(advance)]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    def mores(self, places: Array) -> Array:
+        """How many events may still come to each group; only counts need to know it exactly."""
+        spans, inverse = np.unique(self._span_at[places], return_inverse=True)
+        return np.array([self._more((span,)) for span in spans.tolist()], np.int64)[inverse.reshape(-1)]
+
+    def _more(self, span: Key) -> int:
+        if not self._counts:
+            return NO_END if self._windows.is_open(span) else 0
+        more = self._windows.unknown(span)
+        return NO_END if more is None else more
+
+
+class _KeyColumn:
+    """One column of the keys of all groups, with room for more."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._values: Array = np.zeros(0, np.int64)
+        self._there = np.zeros(0, bool)
+        self._words: Words | None = None
+
+    def append(self, vector: Vector) -> None:
+        """New groups."""
+        values, end = vector.values, self._number + len(vector.values)
+        if self._values.dtype != values.dtype:  # integers beyond 64 bits are Python's own
+            self._values = self._values.astype(object if self._number else values.dtype)
+        if end > len(self._values):
+            room = max(end, 2 * len(self._values))
+            self._values, self._there = grown(self._values, room), grown(self._there, room)
+        self._values[self._number : end], self._there[self._number : end] = values, vector.there()
+        self._number, self._words = end, vector.words
+
+    def at(self, places: Array) -> Vector:
+        """The values of some groups."""
+        there = self._there[places]
+        return Vector(self._values[places], None if there.all() else there, self._words)
+
+
+class _Keys:
+    """The keys of all groups: each group has a place, in the order in which they appeared."""
+
+    def __init__(self, number: int) -> None:
+        self._place: dict[Key, int] = {}
+        self._columns = [_KeyColumn() for _ in range(number)]
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    def places(self, vectors: Sequence[Vector]) -> tuple[Array, list[Key]]:
+        """The place of each key, and the keys that are new."""
+        place, before = self._place, len(self._place)
+        keys: list[Key] = list(zip(*(vector.scalars() for vector in vectors), strict=True))
+        found = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
+        new = np.flatnonzero(found >= before)
+        if len(new):
+            for column, vector in zip(self._columns, vectors, strict=True):
+                column.append(vector.at(new))
+        return found, [keys[at] for at in new.tolist()]
+
+    def at(self, places: Array) -> tuple[Vector, ...]:
+        """The keys at some places, column by column."""
+        return tuple(column.at(places) for column in self._columns)
+
+
 class ColumnGroupStep:
     """Groups of one source's events."""
 
@@ -199,19 +182,19 @@ class ColumnGroupStep:
 
     def __init__(self, node: Group, source: Relation, knowledge: Knowledge) -> None:
         self._source, self._encoder = source.name, Encoder(node.input.columns)
-        self._keys = [_must(vectorised(expression)) for _, expression in node.keys]
-        self._tallies = [_tallies(part) for part in node.aggregates]
-        self._counts = any(a.function == "count" for a in node.aggregates)
-        self._windows = Windows(node.origins, knowledge, watched=self._counts)
+        self._makers = [_must(vectorised(expression)) for _, expression in node.keys]
+        self._tallies = [tallies(part.function, _must(vectorised(part.arguments[0]))) for part in node.aggregates]
+        self._spans = _Spans(node.origins, knowledge, any(a.function == "count" for a in node.aggregates))
         self._covered = Ticks()
-        self._place: dict[Key, int] = {}
-        self._key_at: list[Key] = []
+        self._keys = _Keys(len(self._makers))
+        self._is_final = np.zeros(0, bool)
+        self._told = 0
 
     def is_quiet(self) -> bool:
         """Events come from new ticks only."""
         return True
 
-    def step(self, increments: Sequence[Any], advance: Advance) -> list[Row]:
+    def step(self, increments: Sequence[Any], advance: Advance) -> Any:
         """Tallies a batch, then tells of the groups that changed or whose ticks became known."""
         given = increments[0]
         columns = given if isinstance(given, Columns) else self._encoder.rows(given)
@@ -219,54 +202,57 @@ class ColumnGroupStep:
         touched = self._add(columns) if len(columns) else np.zeros(0, np.int64)
         for first, last in advance.get(self._source, ()):
             self._covered.add(first, last)
-        known = [self._place[key] for key in self._windows.touched(advance)]
-        both = np.unique(np.concatenate([touched, np.array(known, np.int64)])) if known else touched
-        return self._rows(both)
+        known = self._spans.touched(advance)
+        return self._groups(np.unique(np.concatenate([touched, known])) if len(known) else touched)
+
+    def everything(self) -> Groups:
+        """Every group, as it was told last."""
+        return self._groups(np.arange(len(self._keys)))
 
     def _uncounted(self, columns: Columns) -> Columns:
-        last = self._covered.last()
+        """The events that were not counted before, each once."""
+        ticks, last = columns.ticks, self._covered.last()
+        if len(ticks) > 1 and not (ticks[1:] > ticks[:-1]).all():
+            columns = columns.at(np.unique(ticks, return_index=True)[1])
         if not len(columns) or last is None or columns.ticks[0] > last:
             return columns
         return columns.at(np.array([tick not in self._covered for tick in columns.ticks.tolist()], bool))
 
     def _add(self, columns: Columns) -> Array:
-        runs = _Runs(self._places(columns))
-        for tallies in self._tallies:
-            tallies.grow(len(self._key_at))
-            tallies.add(columns, runs)
+        codes = np.zeros(len(columns), np.int64)
+        vectors = [maker(columns) for maker in self._makers]
+        for vector in vectors:
+            codes = _paired(codes, vector.values if vector.valid is None else _null_coded(vector))
+        runs = Runs.of(codes)
+        firsts = runs.order[runs.starts]
+        runs.places = self._places([vector.at(firsts) for vector in vectors])
+        for one in self._tallies:
+            one.add(columns, runs)
         return runs.places
 
-    def _places(self, columns: Columns) -> Array:
-        """The place of each event's group; new groups are given one."""
-        codes = np.zeros(len(columns), np.int64)
-        for vector in [key(columns) for key in self._keys]:
-            values = vector.values if vector.valid is None else _null_coded(vector)
-            codes = _paired(codes, values)
-        _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        representatives = columns.at(firsts)
-        keys = list(zip(*(key(representatives).scalars() for key in self._keys), strict=True))
-        return np.array([self._placed(key) for key in keys], np.int64)[inverse.reshape(-1)]
+    def _places(self, keys: Sequence[Vector]) -> Array:
+        """Where the groups of these keys stand; there is room for those that are new."""
+        before = len(self._keys)
+        places, new = self._keys.places(keys)
+        self._spans.register(before, new)
+        if len(self._keys) > len(self._is_final):
+            self._is_final = grown(self._is_final, max(len(self._keys), 2 * len(self._is_final)))
+        for one in self._tallies:
+            one.grow(len(self._keys))
+        return places
 
-    def _placed(self, key: Key) -> int:
-        place = self._place.get(key)
-        if place is None:
-            place = self._place[key] = len(self._key_at)
-            self._key_at.append(key)
-            self._windows.register(key, key)
-        return place
+    def _groups(self, places: Array) -> Groups:
+        mores = self._spans.mores(places)
+        final = mores == 0
+        ended = final & ~self._is_final[places]
+        self._is_final[places] = final
+        cells = tuple(one.told(places, mores, ended) for one in self._tallies)
+        is_new, self._told = places >= self._told, len(self._keys)
+        keys = self._keys.at(places)
+        return Groups(keys, keys + cells, is_new)
 
-    def _rows(self, places: Array) -> list[Row]:
-        keys = [self._key_at[place] for place in places.tolist()]
-        mores = [self._more(key) for key in keys]
-        results = [tallies.results(places, mores) for tallies in self._tallies]
-        cells = zip(*results, strict=True) if results else [()] * len(keys)
-        return [Row(key, key + values, True) for key, values in zip(keys, cells, strict=True)]
 
-    def _more(self, key: Key) -> int | None:
-        """How many events may still come to a group; only counts need to know it exactly."""
-        if self._counts:
-            return self._windows.unknown(key)
-        return None if self._windows.is_open(key) else 0
+GroupsStep = ColumnGroupStep | ColumnPickStep
 
 
 def _null_coded(vector: Vector) -> Array:
@@ -293,14 +279,6 @@ def _must(thing: Thing | None) -> Thing:
     return thing
 
 
-def _tallies(node: Aggregate) -> _Tallies:
-    maker = _must(vectorised(node.arguments[0]))
-    if node.function in ("max", "min"):
-        return _Extremes(maker, 1 if node.function == "max" else -1)
-    made: dict[str, Callable[[Maker], _Tallies]] = {"count": _Counts, "sum": _Sums, "latest": _Latests}
-    return made[node.function](maker)
-
-
 def source_of(node: Node) -> Relation | None:
     """The one relation that a chain of selections and projections reads."""
     while isinstance(node, Select | Project):
@@ -315,9 +293,16 @@ def column_step(node: Node, inputs: Sequence[Step], knowledge: Knowledge) -> Ste
         return ColumnSelectStep(node, inputs)
     if isinstance(node, Project) and source is not None and all(vectorised(e) is not None for _, e in node.outputs):
         return ColumnProjectStep(node, inputs)
+    if isinstance(node, Project) and isinstance(inputs[0], ColumnGroupStep | ColumnPickStep) and picks(node):
+        return ColumnPickStep(node, inputs[0])
     if isinstance(node, Group) and can_group(node):
         return ColumnGroupStep(node, _must(source_of(node.input)), knowledge)
     return None
+
+
+def picks(node: Project) -> bool:
+    """Whether it only chooses columns."""
+    return all(isinstance(expression, Column) for _, expression in node.outputs)
 
 
 def can_group(node: Group) -> bool:

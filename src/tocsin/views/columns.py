@@ -7,9 +7,11 @@ Python's own, reals that are not finite become null.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,31 +20,34 @@ from tocsin.views.expression import Column, Expression, Literal, Type
 from tocsin.views.relation import Cells, Row
 
 Array = NDArray[Any]
+ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 SAFE = 1 << 62  # sums and differences of two integers below this fit 64 bits
 
 
 class Words:
     """Codes for the text of one column."""
 
-    def __init__(self) -> None:
-        self.words: list[str] = []
+    def __init__(self, words: Sequence[str] = ()) -> None:
+        """With words, which are all different, it only tells what codes mean."""
+        self.words: list[str] = list(words)
         self._codes: dict[str | None, int] = {None: -1}
+        self._texts: list[str] = []
 
     def encode(self, texts: Sequence[str | None]) -> Array:
-        """A code for each text; -1 for null."""
+        """A code for each text, the next one for a new text; -1 for null."""
         codes = self._codes
-        try:
-            return np.array([codes[text] for text in texts], np.int64)
-        except KeyError:
-            for text in texts:
-                if text not in codes:
-                    codes[text] = len(self.words)
-                    self.words.append(text or "")
-            return np.array([codes[text] for text in texts], np.int64)
+        found = [codes.setdefault(text, len(codes) - 1) for text in texts]
+        self.words += [text or "" for text in islice(codes, len(self.words) + 1, None)]
+        return np.array(found, np.int64)
 
     def code(self, text: str) -> int:
         """The code of one text; -2 if it never occurred."""
         return self._codes.get(text, -2)
+
+    def texts(self) -> list[str]:
+        """Each word as JSON: written once, however often it is told."""
+        self._texts += map(ENCODE, self.words[len(self._texts) :])
+        return self._texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +71,31 @@ class Vector:
         found = self.values.tolist()
         if self.words is not None:
             words = self.words.words
-            return [None if code < 0 else words[code] for code in found]
+            found = [None if code < 0 else words[code] for code in found]
         if self.valid is None:
             return found  # type: ignore[no-any-return]
         return [value if there else None for value, there in zip(found, self.valid.tolist(), strict=True)]
 
+    def scalar(self, place: int) -> Any:
+        """One of them as a Python value."""
+        if self.valid is not None and not self.valid[place]:
+            return None
+        found = self.values[place]
+        return self.words.words[found] if self.words is not None else found.item()
+
+    def pieces(self) -> tuple[str, list[list[Any]]]:
+        """As JSON: a format, and what goes into each of its places."""
+        if self.valid is None or bool(self.valid.all()):
+            if self.words is not None:
+                texts = self.words.texts()
+                return "%s", [[texts[code] for code in self.values.tolist()]]
+            if self.values.dtype != np.bool_:
+                return "%r", [self.values.tolist()]  # finite numbers look as JSON has them
+        return "%s", [list(map(ENCODE, self.scalars()))]
+
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Sequence[Cells]):
     """A batch of events of one source, all of them final, in tick order."""
 
     ticks: Array
@@ -81,6 +103,18 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.ticks)
+
+    @overload
+    def __getitem__(self, place: int) -> Cells: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Cells]: ...
+
+    def __getitem__(self, place: int | slice) -> Cells | list[Cells]:
+        """Events as tuples, made when they are asked for."""
+        if isinstance(place, slice):
+            return self.at(np.arange(len(self))[place]).cells()
+        return tuple([vector.scalar(place) for vector in self.vectors])
 
     def at(self, places: Array) -> Columns:
         """Some of the events."""
@@ -95,12 +129,11 @@ class Columns:
         return [Row((tick,), cells, True) for tick, cells in zip(self.ticks.tolist(), self.cells(), strict=True)]
 
 
-Batch = Sequence[Row] | Columns
-
-
-def rows_of(batch: Batch) -> Sequence[Row]:
-    """A batch in rows, whatever it was."""
-    return batch.rows() if isinstance(batch, Columns) else batch
+def recoded(vector: Vector, words: Words) -> Vector:
+    """Text by other codes than its own."""
+    assert vector.words is not None
+    codes = np.append(words.encode(vector.words.words), -1)  # the last place is that of null
+    return Vector(codes[vector.values], vector.valid, words)
 
 
 class Encoder:
@@ -116,6 +149,13 @@ class Encoder:
             _vector(values, kind, words) for values, kind, words in zip(columns, self._types, self._words, strict=True)
         ]
         return Columns(np.array(ticks, np.int64), tuple(made))
+
+    def adopt(self, columns: Columns) -> Columns:
+        """Columns whose text had codes of its own."""
+        made = []
+        for vector, words in zip(columns.vectors, self._words, strict=True):
+            made.append(vector if words is None else recoded(vector, words))
+        return Columns(columns.ticks, tuple(made))
 
     def rows(self, rows: Sequence[Row]) -> Columns:
         """Rows of the relation."""

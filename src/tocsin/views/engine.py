@@ -7,14 +7,14 @@ different afterwards. Between two steps every view shows what is certain of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from tocsin.errors import EventError
-from tocsin.views.aggregate import sort_key
 from tocsin.views.best import BestStep
-from tocsin.views.column_group import column_step
-from tocsin.views.columns import Batch, Encoder, rows_of
-from tocsin.views.events import Event, Item, Table
+from tocsin.views.column_group import ColumnGroupStep, ColumnPickStep, column_step
+from tocsin.views.columns import Encoder
+from tocsin.views.events import Event, Item
+from tocsin.views.evolving import Batch, rows_of
 from tocsin.views.group import GroupStep
 from tocsin.views.history import History
 from tocsin.views.plan import Best, Group, Join, Merge, Node, Plan, Project, Relation, Select, Without
@@ -30,23 +30,11 @@ from tocsin.views.relation import (
     Step,
     WithoutStep,
 )
+from tocsin.views.tables import Table
 from tocsin.views.ticks import Range
-from tocsin.views.value import PLAIN, json_of
+from tocsin.views.told import Change, GroupViewRows, Told, ViewRows
 
 Maker: TypeAlias = Callable[[Node, Sequence[Step], Knowledge], Step | None]
-
-
-class Change(NamedTuple):
-    """A row of a view in a new state; row is None if it left."""
-
-    view: str
-    key: dict[str, Any]
-    row: dict[str, Any] | None
-    final: bool
-
-    def json(self) -> dict[str, Any]:
-        """As the contract prints it."""
-        return {"view": self.view, "key": self.key, "row": self.row, "final": self.final}
 
 
 class Engine:
@@ -68,12 +56,16 @@ class Engine:
             made = made or (make(node, inputs, self.knowledge) if make is not None else None)
             self._steps[node] = made or make_step(node, inputs, self.knowledge)
         self._encoders = {name: Encoder(r.columns) for name, r in plan.relations.items()} if columns else {}
-        self._views = [
-            ViewRows(name, node, self._ranks(node), keep or not node.history) for name, node in plan.views.items()
-        ]
+        self._views = [self._view_rows(name, node, keep) for name, node in plan.views.items()]
         self._started = False
-        self._fresh: dict[str, Sequence[Row]] = {}
+        self._fresh: dict[str, Batch] = {}
         self.flow({}, {})
+
+    def _view_rows(self, name: str, node: Node, keep: bool) -> ViewRows:
+        step = self._steps[node]
+        if isinstance(step, ColumnGroupStep | ColumnPickStep):
+            return GroupViewRows(name, node, step)
+        return ViewRows(name, node, self._ranks(node), keep or not node.history)
 
     def step(self, items: Sequence[Item], refuse: Callable[[int, EventError], None] | None = None) -> list[Change]:
         """Takes some events at once. A bad one is refused (raised, if no `refuse` is given) and changes nothing."""
@@ -91,20 +83,18 @@ class Engine:
                 advance.setdefault(item.relation, []).extend(new)
                 if isinstance(item, Event):
                     rows.setdefault(item.relation, []).append(Row((item.tick,), item.cells, True))
-        return self.flow({name: self._encoded(name, found) for name, found in rows.items()}, advance)
+        return list(self.flow({name: self._encoded(name, found) for name, found in rows.items()}, advance))
 
-    def step_table(self, table: Table) -> list[Change] | None:
+    def step_table(self, table: Table) -> Sequence[Change] | None:
         """Takes many events at once, by column. None, and takes none, if one of them is not simply the next."""
-        if any(self.histories[name].is_behind(bulk.ticks) for name, bulk in table.items()):
+        if any(self.histories[name].is_behind(columns.ticks) for name, columns in table.items()):
             return None
         batches: dict[str, Batch] = {}
         advance: dict[str, list[Range]] = {}
-        for name, bulk in table.items():
-            advance[name] = self.histories[name].extend(bulk.ticks, bulk.cells)
-            if name in self._encoders:
-                batches[name] = self._encoders[name].encode(bulk.ticks, bulk.columns)
-            else:
-                batches[name] = [Row((tick,), cells, True) for tick, cells in zip(bulk.ticks, bulk.cells, strict=True)]
+        for name, given in table.items():
+            columns = self._encoders[name].adopt(given) if name in self._encoders else given
+            advance[name] = self.histories[name].extend(columns.ticks, columns)
+            batches[name] = columns if name in self._encoders else columns.rows()
         return self.flow(batches, advance)
 
     def _encoded(self, name: str, rows: list[Row]) -> Batch:
@@ -125,11 +115,20 @@ class Engine:
 
     def size_of(self, view: str) -> int:
         """How many rows of a view are there."""
-        return len(self._view(view).shown)
+        return self._view(view).size()
 
     def fresh(self, view: str) -> Sequence[Row]:
         """The rows that the last step gave the view, those that look as before among them."""
-        return self._fresh.get(view, ())
+        return rows_of(self._fresh.get(view, ()))
+
+    def views(self) -> list[ViewRows]:
+        """What is shown of each view."""
+        return self._views
+
+    @property
+    def steps(self) -> Mapping[Node, Step]:
+        """The operator of each node."""
+        return self._steps
 
     def _view(self, name: str) -> ViewRows:
         return next(one for one in self._views if one.name == name)
@@ -141,7 +140,7 @@ class Engine:
         step = self._steps[node]
         return step if isinstance(step, BestStep) else None
 
-    def flow(self, batches: Mapping[str, Batch], advance: Mapping[str, list[Range]]) -> list[Change]:
+    def flow(self, batches: Mapping[str, Batch], advance: Mapping[str, list[Range]]) -> Sequence[Change]:
         """Lets new rows of sources, and what became known of their ticks, run once through the graph."""
         if not advance and self._started:
             return []
@@ -154,8 +153,8 @@ class Engine:
             step = self._steps[node]
             given = [made[part] if step.columnar else rows_of(made[part]) for part in node.inputs]
             made[node] = step.step(given, advance)  # type: ignore[arg-type]
-        self._fresh = {view.name: rows_of(made[view.node]) for view in self._views}
-        return [change for view in self._views for change in view.take(self._fresh[view.name])]
+        self._fresh = {view.name: made[view.node] for view in self._views}
+        return Told([view.take(self._fresh[view.name]) for view in self._views])
 
 
 def make_step(node: Node, inputs: Sequence[Step], knowledge: Knowledge) -> Step:
@@ -175,53 +174,3 @@ def make_step(node: Node, inputs: Sequence[Step], knowledge: Knowledge) -> Step:
     if isinstance(node, Best):
         return BestStep(node, inputs, knowledge)
     return Origin()
-
-
-class ViewRows:
-    """What a subscriber has seen of a view."""
-
-    def __init__(self, name: str, node: Node, best: BestStep | None, keep: bool) -> None:
-        self.name, self.node = name, node
-        self._best = best
-        self._keep = keep
-        self.shown: dict[Key, Row] = {}
-        self._visible = node.visible
-        self._key_names = node.key_names
-        self._columns = [column.name for column in node.columns[: node.visible]]
-
-    def take(self, rows: Sequence[Row]) -> Iterator[Change]:
-        """Those of the rows that look different from before."""
-        shown, keep = self.shown, self._keep
-        for row in rows:
-            before = shown.get(row.key)
-            if row.present is True or row.is_shown():
-                if keep:
-                    shown[row.key] = row
-                if before is None or self._looks_different(before, row):
-                    yield self.change(row)
-            elif before is not None:
-                del shown[row.key]
-                yield self.change(row)
-
-    def state(self) -> Iterator[Change]:
-        """Every row that is there."""
-        rank = {} if self._best is None else self._best.ranks()
-        for row in sorted(self.shown.values(), key=lambda row: (rank.get(row.key, 0), sort_key(row.key))):
-            yield self.change(row)
-
-    def _looks_different(self, before: Row, row: Row) -> bool:
-        for old, new in zip(before.cells[: self._visible], row.cells, strict=False):
-            if old != new and json_of(old) != json_of(new):
-                return True
-        return before.is_final() != row.is_final()
-
-    def change(self, row: Row) -> Change:
-        """A row as it is told. Most values are plain: they need no call, and this is called for every row."""
-        names, cells = self._columns, row.cells
-        key = {
-            name: v if v.__class__ in PLAIN else json_of(v) for name, v in zip(self._key_names, row.key, strict=True)
-        }
-        if row.present is not True and not row.is_shown():
-            return Change(self.name, key, None, row.is_final())
-        told = {name: v if v.__class__ in PLAIN else json_of(v) for name, v in zip(names, cells, strict=False)}
-        return Change(self.name, key, told, row.is_final())

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 from tocsin.errors import EventError
 from tocsin.views.expression import Type
 from tocsin.views.plan import Relation
+from tocsin.views.tables import Table, read_table
 from tocsin.views.ticks import FIRST_TICK, LAST_TICK
 
-RELATION = itemgetter("relation")
 SHOWN = 60  # characters of a wrong value in a message
 
 
@@ -52,23 +50,11 @@ class Closed:
 Item: TypeAlias = Event | Silence | Closed
 
 
-@dataclass(frozen=True, slots=True)
-class Bulk:
-    """Many events of one relation: their ticks, the values of each column, and the same event by event."""
-
-    ticks: Sequence[int]
-    columns: list[Sequence[Any]]
-    cells: list[tuple[Any, ...]]
-
-
-Table: TypeAlias = dict[str, Bulk]
-"""Many events of several relations."""
-
-
 class Decoder:
     """Checks lines against the relations that were created."""
 
     def __init__(self, relations: Mapping[str, Relation]) -> None:
+        self._relations = relations
         self._readers = {name: _Reader(relation) for name, relation in relations.items()}
         self._folded = {name.lower(): name for name in relations}
 
@@ -84,24 +70,7 @@ class Decoder:
 
     def table(self, lines: Sequence[bytes]) -> Table | None:
         """Many lines at once, by column; None if one of them needs a closer look, and nothing is taken."""
-        data = _many(lines)
-        if data is None:
-            return None
-        try:
-            names = list(map(RELATION, data))
-            found = dict.fromkeys(names[:1], data)
-            if names.count(names[0]) < len(names):
-                found = {name: [one for one, its in zip(data, names, strict=True) if its == name] for name in names}
-        except (TypeError, KeyError, IndexError):
-            return None
-        made: Table = {}
-        for name, events in found.items():
-            reader = self._readers.get(name)
-            bulk = None if reader is None else reader.bulk(events)
-            if bulk is None:
-                return None
-            made[name] = bulk
-        return made
+        return read_table(lines, self._relations)
 
     def item(self, data: Any) -> Item:
         """The same from decoded JSON."""
@@ -149,7 +118,6 @@ class _Reader:
         self._columns = [(column.name, CHECKS[column.type], column.type) for column in relation.columns]
         self._names = {column.name for column in relation.columns} | {"relation"}
         self._folded = {column.name.lower(): column.name for column in relation.columns}
-        self._tick = relation.key[0]
 
     def event(self, data: dict[str, Any]) -> Event:
         """An event with all its cells checked."""
@@ -168,38 +136,6 @@ class _Reader:
                     raise EventError(f"{self.name}: column {name} is {kind.value}, and {given} does not fit")
             cells.append(value)
         return Event(self.name, tick, tuple(cells))
-
-    def bulk(self, events: list[dict[str, Any]]) -> Bulk | None:
-        """Many events; None if not all are in good order."""
-        cells = self._cells(events)
-        if cells is None:
-            return None
-        columns: list[Sequence[Any]] = list(zip(*cells, strict=True))
-        changed = False
-        for at, (_, check, kind) in enumerate(self._columns):
-            types = set(map(type, columns[at]))
-            if not types <= PLAIN[kind]:
-                return None
-            if kind in (Type.INTEGER, Type.REAL):
-                values = _numbers(columns[at], types, check)
-                if values is None:
-                    return None
-                changed = changed or values is not columns[at]
-                columns[at] = values
-        ticks = columns[self._tick]
-        if None in ticks or not _is_tick(min(ticks)) or not _is_tick(max(ticks)):
-            return None
-        return Bulk(ticks, columns, list(zip(*columns, strict=True)) if changed else cells)
-
-    def _cells(self, events: list[dict[str, Any]]) -> list[tuple[Any, ...]] | None:
-        """The values of each event in the order of the columns."""
-        names = [name for name, _, _ in self._columns]
-        if len(names) > 1 and sum(map(len, events)) == len(events) * (len(names) + 1):
-            with suppress(KeyError):
-                return list(map(itemgetter(*names), events))
-        if not all(map(self._names.issuperset, events)):
-            return None
-        return [tuple([event.get(name) for name in names]) for event in events]
 
     def _renamed(self, data: dict[str, Any]) -> dict[str, Any]:
         """Columns whose names differ in upper and lower case only, as SQL has it."""
@@ -244,42 +180,6 @@ CHECKS: dict[Type, Callable[[Any], Any]] = {
 }
 
 
-PLAIN: dict[Type, set[type]] = {
-    Type.INTEGER: {int, type(None)},
-    Type.REAL: {float, int, type(None)},
-    Type.TEXT: {str, type(None)},
-    Type.BOOLEAN: {bool, type(None)},
-}
-
-
-def _numbers(values: Sequence[Any], types: set[type], check: Callable[[Any], Any]) -> Sequence[Any] | None:
-    """Numbers that all fit; the integers of a column of reals become reals."""
-    if check is _real and (int in types or 0.0 in values):
-        made = [None if value is None else check(value) for value in values]
-        return None if made.count(None) > values.count(None) else made
-    there = [value for value in values if value is not None] if type(None) in types else values
-    fits = not there or (check(min(there)) is not None and check(max(there)) is not None)
-    return values if fits else None
-
-
-def _many(lines: Sequence[bytes]) -> list[Any] | None:
-    """Lines that hold one object each, read together; None if that cannot be told for certain.
-
-    The line break keeps a text from reaching into the next line, and nothing else that is valid in an event can.
-    """
-    text = b"\n".join(lines)
-    if text[:1] != b"{" or text[-1:] != b"}" or text.count(b"}\n{") != len(lines) - 1:
-        return None
-    text = b"[" + text.replace(b"}\n{", b"},\n{") + b"]"
-    try:
-        data: list[Any] = QUICK.decode(text.decode())
-        if len(data) == len(lines) and text.count(b":") != sum(map(len, data)):
-            data = STRICT.decode(text.decode())  # a colon in a text, or a key that is there twice
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return data if len(data) == len(lines) else None
-
-
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= SHOWN else text[:SHOWN] + "…"
@@ -298,5 +198,4 @@ def _no_constant(text: str) -> float:
     raise ValueError(f"{text} is not JSON")
 
 
-QUICK = json.JSONDecoder(parse_constant=_no_constant)
 STRICT = json.JSONDecoder(object_pairs_hook=_no_repeats, parse_constant=_no_constant)

@@ -32,9 +32,19 @@ def save(step: Step) -> dict[str, Any]:
     return deepcopy(_saved(step))
 
 
+def shared(step: Step) -> dict[str, Any]:
+    """What it remembers, as it is: for those who write it down at once, or go on in its place."""
+    return _saved(step)
+
+
 def load(step: Step, saved: dict[str, Any]) -> None:
     """Lets a fresh operator of the same node go on from there."""
     _load(step, deepcopy(saved))
+
+
+def adopt(step: Step, saved: dict[str, Any]) -> None:
+    """The same, with what nobody else holds."""
+    _load(step, saved)
 
 
 def _saved(thing: object) -> dict[str, Any]:

@@ -7,18 +7,22 @@ The tallies are plain values: they are what is kept between two runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, TypeAlias
 
 from tocsin.errors import EventError
+from tocsin.views import parts
 from tocsin.views.aggregate import CountTally, ExtremeTally, LatestTally, SumTally, Tally
-from tocsin.views.engine import Change, Engine
+from tocsin.views.column_group import ColumnGroupStep, ColumnPickStep, can_group, picks
+from tocsin.views.engine import Engine
 from tocsin.views.events import Event
 from tocsin.views.group import GroupStep
-from tocsin.views.plan import Group, Node, Plan, Project, Relation, Select
+from tocsin.views.parts import PartStep
+from tocsin.views.plan import Group, Join, Node, Plan, Project, Relation, Select
 from tocsin.views.relation import Advance, Key, Knowledge, Row, Step
 from tocsin.views.ticks import FIRST_TICK, LAST_TICK, Range
+from tocsin.views.told import Change
 
 FUNCTIONS = frozenset({"count", "max", "min", "sum", "latest"})
 Part: TypeAlias = tuple[Any, ...]
@@ -32,13 +36,21 @@ def source_of(node: Node) -> Relation | None:
     return node if isinstance(node, Relation) else None
 
 
+def base_of(node: Node) -> Relation | Join | None:
+    """What a chain of selections and projections starts from, if that is a source or a join."""
+    while isinstance(node, Select | Project):
+        node = node.input
+    return node if isinstance(node, Relation | Join) else None
+
+
 def can_be_tallied(node: Node) -> bool:
-    """Whether a group can be computed in parts: its rows are events of one source."""
-    return (
-        isinstance(node, Group)
-        and source_of(node.input) is not None
-        and all(aggregate.function in FUNCTIONS for aggregate in node.aggregates)
-    )
+    """Whether a group can be computed in parts: its rows are events of one source, or final pairs of them."""
+    if not isinstance(node, Group):
+        return False
+    base, functions = base_of(node.input), {aggregate.function for aggregate in node.aggregates}
+    if isinstance(base, Join):
+        return base.history and functions <= FUNCTIONS - {"latest"}  # of pairs several may be the latest
+    return base is not None and functions <= FUNCTIONS
 
 
 def merge(tally: Tally, part: Any) -> None:
@@ -110,6 +122,28 @@ class PartialGroupStep(GroupStep):
         return self._look_again(dirty, advance)
 
 
+class PairsStep:
+    """A join that is given the pairs that are new."""
+
+    columnar = False
+
+    def __init__(self) -> None:
+        self._waiting: list[Row] = []
+
+    def put(self, pairs: Iterable[Row]) -> None:
+        """What a batch adds."""
+        self._waiting += pairs
+
+    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
+        """The pairs; what is joined was read elsewhere."""
+        found, self._waiting = self._waiting, []
+        return found
+
+    def is_quiet(self) -> bool:
+        """Pairs come from new ticks only."""
+        return True
+
+
 @dataclass(slots=True)
 class Kept:
     """What lies between two batches: how far each source is, the groups, and the events that are needed as rows."""
@@ -117,37 +151,60 @@ class Kept:
     known: dict[str, int | None] = field(default_factory=dict)
     """For each source its last known tick; None: closed."""
     groups: list[tuple[int, Key, list[list[Any]]]] = field(default_factory=list)
+    parts: list[tuple[int, parts.Part]] = field(default_factory=list)
+    pairs: list[tuple[int, list[Row]]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
 
 class PartialEngine:
     """Views over batches of which some groups were tallied elsewhere."""
 
-    def __init__(self, plan: Plan, is_tallied: Callable[[Node], bool] = can_be_tallied) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        is_tallied: Callable[[Node], bool] = can_be_tallied,
+        is_joined: Callable[[Node], bool] = lambda node: False,
+    ) -> None:
         self.plan = plan
         self.tallied: dict[int, Group] = {}
         self.steps: dict[int, PartialGroupStep] = {}
+        self.tables: dict[int, PartStep] = {}
+        self.joined: dict[int, Join] = {}
+        self.pairs: dict[int, PairsStep] = {}
         numbers = {node: at for at, node in enumerate(plan.nodes())}
 
         def make(node: Node, inputs: Sequence[Step], knowledge: Knowledge) -> Step | None:
+            if isinstance(node, Project) and isinstance(inputs[0], ColumnGroupStep | ColumnPickStep):
+                return ColumnPickStep(node, inputs[0]) if picks(node) else None
+            if isinstance(node, Join) and is_joined(node):
+                self.joined[numbers[node]] = node
+                pairs = self.pairs[numbers[node]] = PairsStep()
+                return pairs
             if not isinstance(node, Group) or not can_be_tallied(node) or not is_tallied(node):
                 return None
             self.tallied[numbers[node]] = node
+            source = source_of(node.input)
+            if can_group(node) and source is not None:
+                table = self.tables[numbers[node]] = PartStep(node, source, knowledge)
+                return table
             step = self.steps[numbers[node]] = PartialGroupStep(node, inputs, knowledge)
             return step
 
         self.engine = Engine(plan, make=make)
-        self.needs_rows = frozenset(self._readers_of_rows())
+        needed = self._needed()
+        self.needs_rows = frozenset(node.name for node in needed if isinstance(node, Relation))
+        self.needs_pairs = frozenset(numbers[node] for node in needed if isinstance(node, Join))
 
-    def _readers_of_rows(self) -> list[str]:
-        """Sources that something other than a tallied group reads."""
-        found: dict[str, None] = {}
+    def _needed(self) -> list[Relation | Join]:
+        """The sources whose events, and the given joins whose pairs, something reads that is computed here."""
+        found: dict[Relation | Join, None] = {}
         needed: list[Node] = list(self.plan.views.values())
+        elsewhere = {*self.tallied.values(), *self.joined.values()}
         while needed:
             node = needed.pop()
-            if isinstance(node, Relation):
-                found[node.name] = None
-            elif node not in self.tallied.values():
+            if isinstance(node, Relation) or (isinstance(node, Join) and node in elsewhere):
+                found[node] = None
+            elif node not in elsewhere:
                 needed.extend(node.inputs)
         return list(found)
 
@@ -156,10 +213,19 @@ class PartialEngine:
         return self.engine.histories[relation].known.last()
 
     def step(
-        self, upto: Mapping[str, int], parts: Mapping[int, Sequence[tuple[Key, Part]]], events: Sequence[Event] = ()
-    ) -> list[Change]:
+        self,
+        upto: Mapping[str, int],
+        added: Mapping[int, Sequence[tuple[Key, Part]]],
+        events: Sequence[Event] = (),
+        tables: Mapping[int, parts.Part] | None = None,
+        pairs: Mapping[int, Sequence[Row]] | None = None,
+    ) -> Sequence[Change]:
         """A batch: every source up to a tick, what it adds to groups, and its events where rows are needed."""
-        for number, found in parts.items():
+        for number, new in (pairs or {}).items():
+            self.pairs[number].put(new)
+        for number, table in (tables or {}).items():
+            self.tables[number].put(table)
+        for number, found in added.items():
             for key, part in found:
                 self.steps[number].put(key, part)
         rows: dict[str, list[Row]] = {}
@@ -173,7 +239,7 @@ class PartialEngine:
             advance[relation] = history.known.add(FIRST_TICK, tick)
         return self.engine.flow(rows, advance)
 
-    def close(self, relation: str) -> list[Change]:
+    def close(self, relation: str) -> Sequence[Change]:
         """Nothing will happen any more."""
         history = self.engine.histories[relation]
         history.closed = True
@@ -188,14 +254,24 @@ class PartialEngine:
 
     def restore(self, kept: Kept) -> None:
         """Goes on from what was kept; what was told before is not told again."""
+        rows: dict[int, list[tuple[Key, list[list[Any]]]]] = {}
         for number, key, tallies in kept.groups:
-            self.steps[number].restore(key, tallies)
-        rows: dict[str, list[Row]] = {}
+            if number in self.tables:
+                rows.setdefault(number, []).append((key, tallies))
+            else:
+                self.steps[number].restore(key, tallies)
+        for number, found in rows.items():
+            self.tables[number].put_rows(found)
+        for number, new in kept.pairs:
+            self.pairs[number].put(new)
+        for number, part in kept.parts:
+            self.tables[number].put(part)
+        happened: dict[str, list[Row]] = {}
         for event in kept.events:
-            rows.setdefault(event.relation, []).append(Row((event.tick,), event.cells, True))
+            happened.setdefault(event.relation, []).append(Row((event.tick,), event.cells, True))
         advance: dict[str, list[Range]] = {}
         for relation, tick in kept.known.items():
             history = self.engine.histories[relation]
             history.closed = tick is None
             advance[relation] = history.known.add(FIRST_TICK, LAST_TICK if tick is None else tick)
-        self.engine.flow(rows, advance)
+        self.engine.flow(happened, advance)

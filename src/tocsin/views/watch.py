@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tocsin.views.engine import Change, Engine, ViewRows
+from tocsin.views.engine import Engine
 from tocsin.views.plan import Select
 from tocsin.views.relation import Key, Row, SelectStep
+from tocsin.views.told import Change, ViewRows
 
 
 class Watch:

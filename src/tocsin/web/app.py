@@ -20,6 +20,7 @@ from tocsin.web import (
     accounts,
     channels,
     documents,
+    feedback,
     feeds,
     notifications,
     operation,
@@ -87,6 +88,7 @@ def _api(site: Site, limits: WebLimits, metrics: Metrics, streams: Streams) -> F
     api.router.routes.extend([*channels.router.routes, *sources.router.routes])
     for module in (subscriptions, documents, notifications, accounts, operation, preview, search, feeds, views):
         api.router.routes.extend(module.router.routes)
+    api.router.routes.extend(feedback.router.routes)
     for kind in (Refusal, TocsinError, HTTPException, RequestValidationError):
         api.add_exception_handler(kind, _refused)
     api.add_exception_handler(Exception, _failed)

@@ -96,6 +96,7 @@ TABLE: tuple[Row, ...] = (
     _own("GET", "/subscriptions/{id}", names="subscription"),
     _own("PATCH", "/subscriptions/{id}", names="subscription"),
     _own("DELETE", "/subscriptions/{id}", names="subscription"),
+    _own("POST", "/subscriptions/{id}/thumbs", names="subscription"),
     _common("POST", "/documents", PUBLISHERS),
     _common("GET", "/documents/{id}", ANYBODY, names="document"),
     _common("DELETE", "/documents/{id}", PUBLISHERS, names="document"),

@@ -14,6 +14,7 @@ from tocsin.intake import object_from_json
 from tocsin.site import life
 from tocsin.site.problems import Invalid, Problem
 from tocsin.site.site import Site
+from tocsin.web import federated, feedback
 from tocsin.web.answers import NDJSON, Refusal, encoded, json_answer, refusal_of
 from tocsin.web.bodies import (
     JSON_TYPES,
@@ -57,7 +58,13 @@ _ASKED: dict[str, Schema] = {
     "tags": {"type": ["array", "null"], "items": {"type": "string"}},
     "channel": {"description": '"inbox" (the default), or {"kind": "webhook", "url": "https://…", "secret"?}.'},
     "mode": {"description": '"immediate", "hourly", "daily", or {"every": "day", "at": "08:00", "zone": "UTC"}.'},
+    "exactness": {
+        "description": 'Where the site is in a ring: "exact" (the default), "approximate", or {"kind": "approximate", '
+        '"rho": the share of publishers of other sites to listen to, in (0, 1], "alpha": how they are chosen, from 0, '
+        "who is expected to publish most of it, to 1, who knows most of it}."
+    },
     "expires": {"description": "When it ends by itself: RFC 3339."},
+    "feedback": feedback.SHOWN,
 }
 SCHEMAS: dict[str, Schema] = {
     "NewSubscription": {
@@ -90,6 +97,26 @@ SCHEMAS: dict[str, Schema] = {
             "revision": {"type": "integer", "minimum": 1},
             "contract": {"type": "object", "description": "What to expect of it, told when it is saved."},
             "secret": {"type": "string", "description": "Signs its webhook; told when it is new."},
+            "ring": {
+                "type": "object",
+                "description": "How an approximate one fares: it listens to so many publishers of other sites, of so "
+                "many; recall is the share of their matching documents that it was told of, with an interval, measured "
+                "by asking a sample of the others; null: not measured yet.",
+                "properties": {
+                    "listens_to": {"type": "integer", "minimum": 0},
+                    "publishers": {"type": "integer", "minimum": 0},
+                    "recall": {
+                        "type": ["object", "null"],
+                        "properties": {
+                            "value": {"type": "number"},
+                            "low": {"type": "number"},
+                            "high": {"type": "number"},
+                            "heard": {"type": "integer", "description": "Documents that it was told of meanwhile."},
+                            "asked": {"type": "integer", "description": "Answers that the figure rests on."},
+                        },
+                    },
+                },
+            },
         },
         "additionalProperties": True,
     },
@@ -198,7 +225,8 @@ async def list_subscriptions(
         return StreamingResponse(iterate_in_threadpool(_exported(site, caller)), media_type=NDJSON)
     found = await run_in_threadpool(life.listed, site, caller.owner, _text(after), limit, tag)
     following = found[-1].id if len(found) == limit else None
-    return json_answer({"items": [life.as_json(kept) for kept in found], "next": following})
+    items = await run_in_threadpool(federated.as_json, site, found)
+    return json_answer({"items": items, "next": following})
 
 
 def _exported(site: Site, caller: Caller) -> Iterator[bytes]:
@@ -219,7 +247,13 @@ def _exported(site: Site, caller: Caller) -> Iterator[bytes]:
 )
 async def get_subscription(id: Id, caller: Acting, site: TheSite) -> Response:
     """One of the account's own."""
-    return json_answer(life.as_json(await run_in_threadpool(life.get, site, caller.owner, _text(id))))
+    return json_answer(await run_in_threadpool(_one, site, caller, _text(id)))
+
+
+def _one(site: Site, caller: Caller, id: str) -> dict[str, Any]:
+    kept = life.get(site, caller.owner, id)
+    (found,) = federated.as_json(site, [kept])
+    return feedback.shown(site, kept, found)
 
 
 # --- changing --------------------------------------------------------------------------------------------------------

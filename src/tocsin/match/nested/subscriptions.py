@@ -32,6 +32,7 @@ from tocsin.query.show import show
 from tocsin.text import Analysis
 
 KEYS_MAX = 4_096  # fields of documents whose values are remembered
+HITS_MAX = 65_536  # documents of which it is remembered what the engine found
 BATCH = 256  # documents given to the engine at a time when a set is filled from what is stored
 Pending = dict[int, dict[Node, dict[int, None]]]
 """By depth: which documents a node must be asked about."""
@@ -91,6 +92,8 @@ class NestedSubscriptions:
         self._collects: dict[int, Node] = {}  # set -> the node whose documents' values it collects
         self._readers: dict[int, dict[str, dict[Node, None]]] = {}  # set -> field -> nodes that look into it
         self._keys: dict[tuple[int, str], list[Value]] = {}  # of the documents that were last asked about
+        self._hits: dict[int, tuple[int, AbstractSet[int]]] = {}
+        """Of the last documents: the engine's numbers below this one were asked for, and these of them found."""
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -299,9 +302,11 @@ class NestedSubscriptions:
         if old is not None:
             self._take_out(old, before)
         tables.arrive(position, document)
-        holdings = holdings_of(document, tables.fields())
+        keys = {field: keys_of(document, field) for field in tables.fields()}
+        holdings = list(dict.fromkeys((field, value) for field, values in keys.items() for value in values))
         tables.hold(position, holdings)
         numbers = set(hits)
+        self._remember(position, keys, numbers)
         alone = {node for hit in numbers for node in self._alone.get(hit, ())}
         asked = dict.fromkeys(sorted(alone, key=lambda node: node.number))
         readers, sets_with = self._readers, tables.sets_with
@@ -315,6 +320,15 @@ class NestedSubscriptions:
             if node in alone or node.at_most is True or node.at_most_number in numbers:
                 pending.setdefault(node.depth, {})[node] = {position: None}
         return self._spread(pending, _Step(position, document, alone, numbers, before))
+
+    def _remember(self, position: int, keys: dict[str, list[Value]], hits: AbstractSet[int]) -> None:
+        """What is known of a document that arrives: it is asked for soon, and often."""
+        if len(self._keys) >= KEYS_MAX:
+            self._keys.clear()
+        self._keys.update({(position, field): values for field, values in keys.items()})
+        if len(self._hits) >= HITS_MAX:
+            del self._hits[next(iter(self._hits))]
+        self._hits[position] = (self._next_number, hits)
 
     def leave(self, id: str) -> None:
         """The document was deleted: its values leave the sets."""
@@ -340,7 +354,7 @@ class NestedSubscriptions:
                             and (node.has_one_member or node.holds_if_at_most(step.document, knowledge, contains))
                         )
                     elif node.has_one_member:
-                        holds = node.at_most is True or node.holds_at_member(tables.document(candidate), knowledge)
+                        holds = node.at_most is True or self._holds_at_member(node, candidate)
                     else:
                         holds = node.holds(tables.document(candidate), knowledge, contains)
                     if holds:
@@ -353,6 +367,13 @@ class NestedSubscriptions:
                             self._tell(node, candidate, step, found)
         found.sort(key=lambda told: told.position)
         return found
+
+    def _holds_at_member(self, node: Node, position: int) -> bool:
+        """Does the node hold for a document that holds a value of its only set? Mostly the engine has said so."""
+        number, known = node.at_most_number, self._hits.get(position)
+        if number is not None and known is not None and number < known[0] and node.is_lasting:
+            return number in known[1]
+        return node.holds_at_member(self.tables.document(position), self.knowledge)
 
     def _keys_at(self, position: int, source: str, step: _Step) -> list[Value]:
         """The values of a document's field; many nodes ask for the same."""
@@ -368,21 +389,21 @@ class NestedSubscriptions:
         for field, nodes in self._readers[number].items():
             holders = self.tables.holders(field, value)
             if holders:
-                positions = dict.fromkeys(holders)
                 for node in nodes:
                     at_depth = pending.setdefault(node.depth, {})
                     asked = at_depth.get(node)
                     if asked is None:
-                        at_depth[node] = positions.copy()
+                        at_depth[node] = dict.fromkeys(holders)
                     else:
-                        asked.update(positions)
+                        for holder in holders:
+                            asked[holder] = None
 
     def _tell(self, node: Node, candidate: int, step: _Step, found: list[Told]) -> None:
         """To whom the document is news."""
         cause = step.position
         held_before: bool | None = None
         for number, (since, until) in node.subscribers.items():
-            if not (since < cause and (until is None or cause <= until)):
+            if since >= cause or (until is not None and cause > until):
                 continue
             if candidate <= since:  # older than the subscription: told only if it did not match until now
                 if held_before is None:

@@ -107,7 +107,8 @@ class Tables(Protocol):
 
 
 Places = int | dict[int, None]
-"""The position of one document, as it mostly is, or those of several."""
+"""One number, as it mostly is (the position of a document, or a set), or several: a dictionary for each would be dear,
+to make and to the collector of garbage."""
 K = TypeVar("K")
 
 
@@ -128,6 +129,17 @@ def _joins(table: dict[K, Places], key: K, held: Places, position: int) -> bool:
     return True
 
 
+def _leaves(table: dict[K, Places], key: K, position: int) -> bool:
+    """Takes a position away from those that are there; True if none is left."""
+    held = table[key]
+    if isinstance(held, dict):
+        del held[position]
+        if held:
+            return False
+    del table[key]
+    return True
+
+
 class InMemory:
     """The tables as dictionaries."""
 
@@ -135,7 +147,8 @@ class InMemory:
         self.last = 0
         self._numbers: dict[tuple[str, str], int] = {}
         self._next = 0
-        self._sets: dict[Value, dict[int, Places]] = {}  # value -> set -> supporters
+        self._sets: dict[Value, Places] = {}  # value -> sets
+        self._supporters: dict[tuple[int, Value], Places] = {}
         self._values: dict[int, set[Value]] = {}
         self._supported: dict[int, dict[tuple[int, Value], None]] = {}
         self._fields: dict[str, None] = {}
@@ -164,15 +177,15 @@ class InMemory:
     def drop_set(self, number: int) -> None:
         """Its values go too."""
         for value in self._values.pop(number):
-            for position in _several(self._sets[value].pop(number)):
+            for position in _several(self._supporters.pop((number, value))):
                 del self._supported[position][number, value]
-            if not self._sets[value]:
-                del self._sets[value]
+            _leaves(self._sets, value, number)
         self._numbers = {name: one for name, one in self._numbers.items() if one != number}
 
     def sets_with(self, value: Value) -> Collection[int]:
         """Their numbers."""
-        return self._sets.get(value, ())
+        held = self._sets.get(value)
+        return () if held is None else (held,) if isinstance(held, int) else held
 
     def contains(self, number: int, value: Value) -> bool:
         """Is it there?"""
@@ -188,29 +201,26 @@ class InMemory:
 
     def support(self, number: int, value: Value, position: int) -> bool:
         """True if the value is new in the set."""
-        sets = self._sets.get(value)
-        if sets is None:
-            sets = self._sets[value] = {}
-        held = sets.get(number)
+        pair = (number, value)
+        held = self._supporters.get(pair)
         if held is None:
-            sets[number] = position
+            self._supporters[pair] = position
             self._values[number].add(value)
-        elif not _joins(sets, number, held, position):
+            _joins(self._sets, value, self._sets.setdefault(value, number), number)
+        elif not _joins(self._supporters, pair, held, position):
             return False
-        self._supported.setdefault(position, {})[number, value] = None
+        supported = self._supported.get(position)
+        if supported is None:
+            supported = self._supported[position] = {}
+        supported[pair] = None
         return held is None
 
     def withdraw(self, number: int, value: Value, position: int) -> bool:
         """True if nobody supports the value any more."""
-        supporters = self._sets[value][number]
         del self._supported[position][number, value]
-        if isinstance(supporters, dict):
-            del supporters[position]
-            if supporters:
-                return False
-        del self._sets[value][number]
-        if not self._sets[value]:
-            del self._sets[value]
+        if not _leaves(self._supporters, (number, value), position):
+            return False
+        _leaves(self._sets, value, number)
         self._values[number].discard(value)
         return True
 
@@ -220,7 +230,7 @@ class InMemory:
 
     def supporter(self, number: int, value: Value) -> int | None:
         """The smallest position."""
-        held = self._sets.get(value, {}).get(number)
+        held = self._supporters.get((number, value))
         return None if held is None else min(_several(held))
 
     def fields(self) -> Collection[str]:
@@ -282,7 +292,10 @@ class InMemory:
 
     def tell(self, number: int, position: int) -> bool:
         """False if it was told before."""
-        told = self._told.setdefault(number, set())
+        told = self._told.get(number)
+        if told is None:
+            self._told[number] = {position}
+            return True
         if position in told:
             return False
         told.add(position)
@@ -301,8 +314,7 @@ class InMemory:
             "sets": [(number, query, source) for (query, source), number in self._numbers.items()],
             "support": [
                 (number, value, position)
-                for value, sets in self._sets.items()
-                for number, held in sets.items()
+                for (number, value), held in self._supporters.items()
                 for position in _several(held)
             ],
             "fields": [(field,) for field in self._fields],

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from tocsin.model import Document
-from tocsin.query.ast import And, In, Not, Or, Query, atoms, conjunction, disjunction
+from tocsin.query.ast import And, In, Not, Or, Query, Similar, atoms, conjunction, disjunction
 from tocsin.query.semantics import Knowledge, holds
 from tocsin.text import value_key, values_of
 
@@ -21,7 +20,6 @@ Value = str | float
 """A value as nested queries compare it (`text.value_key`)."""
 Contains = Callable[[int, Value], bool]
 """Is this value in the set of this number?"""
-REMEMBERED_CHARACTERS = 256
 Test = Callable[[Document, Knowledge, Contains], bool]
 
 
@@ -69,6 +67,8 @@ class Node:
     """Does it hold where `at_most` holds and every member test does?"""
     has_one_member: bool
     """Does it hold where `at_most` holds and the only member test does?"""
+    is_lasting: bool
+    """Does `at_most` go on holding for a document, whatever the statistics become?"""
     alone_number: int | None = None
     """The engine's number of `alone`, if that is a query."""
     at_most_number: int | None = None
@@ -100,9 +100,9 @@ def build(number: int, query: Query, depth: int, numbers: dict[In, int]) -> Node
     parts = query.parts if isinstance(query, And) else (query,)
     every = sum(isinstance(part, In) for part in parts) == len(inner)
     alone, at_most = assuming(query, False), assuming(query, True)
-    return Node(
-        number, query, depth, members, compiled(query, numbers), alone, at_most, every, every and len(members) == 1
-    )
+    lasting = isinstance(at_most, bool) or not any(isinstance(atom, Similar) for atom in atoms(at_most))
+    test, one = compiled(query, numbers), every and len(members) == 1
+    return Node(number, query, depth, members, test, alone, at_most, every, one, lasting)
 
 
 def holds_member(member: Member, document: Document, contains: Contains) -> bool:
@@ -112,16 +112,7 @@ def holds_member(member: Member, document: Document, contains: Contains) -> bool
 
 def keys_of(document: Document, name: str) -> list[Value]:
     """The values of a field, as nested queries compare them."""
-    return [
-        _remembered(value) if isinstance(value, str) and len(value) <= REMEMBERED_CHARACTERS else value_key(value)
-        for value in values_of(document, name)
-    ]
-
-
-@lru_cache(maxsize=65_536)
-def _remembered(value: str) -> Value:
-    """The same names come again and again."""
-    return value_key(value)
+    return [value_key(value) for value in values_of(document, name)]
 
 
 def compiled(query: Query, numbers: dict[In, int]) -> Test:

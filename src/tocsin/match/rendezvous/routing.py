@@ -23,6 +23,7 @@ from tocsin.match.lexicon import pack, split
 from tocsin.match.lines import Lines
 from tocsin.match.rendezvous.bloom import PartFilters, filter_word
 from tocsin.model import Document
+from tocsin.query.ast import Query
 from tocsin.query.normal import NUMBERS, Frequency, Key, anchors, number_word
 from tocsin.query.parse import parse
 from tocsin.settings import DocumentLimits, QueryLimits
@@ -60,7 +61,7 @@ def deal_by_id(queries: int, parts: int) -> Deal:
     return Deal([number % parts for number in range(queries)], [[] for _ in range(parts)], None)
 
 
-def deal_by_word(texts: Iterable[str | None], parts: int, analysis: Analysis, frequency: Frequency) -> Deal:
+def deal_by_word(texts: Iterable[str | Query | None], parts: int, analysis: Analysis, frequency: Frequency) -> Deal:
     """Queries of one anchor together, in parts of about as many queries (None: a query without words).
 
     Anchors are dealt in the order of their frequency: what common words bring to one part they would bring to any, and
@@ -82,10 +83,12 @@ def deal_by_word(texts: Iterable[str | None], parts: int, analysis: Analysis, fr
     return Deal(chosen, [list(each) for each in known], everywhere)
 
 
-def _anchors(text: str | None, analysis: Analysis, frequency: Frequency) -> tuple[Key, ...]:
+def _anchors(text: str | Query | None, analysis: Analysis, frequency: Frequency) -> tuple[Key, ...]:
     """Where the query waits; the rarest word of a plain conjunction is found without a parser."""
     if text is None:
         return ()
+    if not isinstance(text, str):
+        return tuple(sorted(anchors(text, analysis, frequency) or ()))
     if is_plain(text) and analysis.names(None) == (STANDARD,):
         keys = (Key("", STANDARD, word) for word in text.lower().split())
         return (min(keys, key=lambda key: (frequency(key), key.word)),)

@@ -36,6 +36,7 @@ from tocsin.query.score import ROUNDING, Statistics, Vector, cosine, document_ve
 from tocsin.query.semantics import Knowledge, holds
 from tocsin.store import schema
 from tocsin.store.connect import Store
+from tocsin.store.search.phrases import Patterns, may_hold, patterns_of
 from tocsin.store.search.plain import Names, plain_words
 from tocsin.store.search.tokens import EVERY, FIELDS, KEYS, Translator, tokens_of
 from tocsin.store.search.vectors import Vectors
@@ -370,15 +371,16 @@ class _Asked:
         if self._replaced.size:
             found = np.setdiff1d(found, self._replaced)
         if not candidates.exact:
-            held = [at for at, document in self._read(found) if holds(query, document, self._knowledge)]
+            read = self._read(found, patterns_of(query, self._knowledge.analysis))
+            held = [at for at, document in read if holds(query, document, self._knowledge)]
             return np.array(held, np.int64)
         return self._current(found) if found.size <= CHECKED_MAX else found
 
-    def _read(self, positions: I64) -> Iterator[tuple[int, Document]]:
-        """The documents at these positions that are current."""
+    def _read(self, positions: I64, patterns: Patterns = ()) -> Iterator[tuple[int, Document]]:
+        """The documents at these positions that are current, and could show all of the patterns."""
         for some in _chunks(positions.tolist()):
             for row in _rows(self._transaction, log.c.position.in_(some), LOOKED_UP):
-                if row.state == schema.CURRENT and row.body is not None:
+                if row.state == schema.CURRENT and row.body is not None and may_hold(row.body, patterns):
                     yield row.position, document_from_json(row.body)
 
     def _current(self, positions: I64) -> I64:

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import tantivy
 
 from tocsin import dates
-from tocsin.match.similarity import factors_of, weighed
 from tocsin.model import Document
 from tocsin.query.ast import And, Equals, Exists, In, Near, Not, Or, Prefix, Query, Range, Similar, Words
 from tocsin.query.normal import number_word
 from tocsin.query.semantics import Knowledge, within
+from tocsin.query.vector import factors, weighed
 from tocsin.text import ENGLISH, KEYWORD, STANDARD, UNSEEN_BY_BARE, fold, value_key, values_of, words
 
 KEYS = "key"  # the field of the search library that holds all tokens
@@ -227,7 +227,7 @@ class Translator:
         if query.threshold <= 2 * SIMILAR_SLACK:
             return Candidates(None, False)
         analysis = self.knowledge.analysis.of(query.field)
-        vector = weighed(factors_of(query.text, analysis), self.knowledge.statistics)
+        vector = weighed(factors(query, self.knowledge.analysis), self.knowledge.statistics)
         if not vector.length:
             return NEVER
         needed, tail = [], 0.0

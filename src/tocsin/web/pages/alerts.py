@@ -10,6 +10,7 @@ from tocsin.site.site import Site
 from tocsin.store import glance, subscriptions
 from tocsin.store.subscriptions import Kept
 from tocsin.text import fold
+from tocsin.web.feedback import given_to
 from tocsin.web.pages.shown import Shown, shown_all
 from tocsin.web.pages.view import View
 
@@ -33,6 +34,7 @@ def alerts(view: View) -> Response:
         only=only,
         choices=subscriptions.newest(store, owner.name, LISTED),
         last=glance.last_of(store, owner.name),
+        thumbs=given_to(view.site, [one.told for one in found if one.told is not None]),
     )
 
 

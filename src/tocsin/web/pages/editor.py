@@ -12,7 +12,7 @@ from typing import Any
 from starlette.responses import Response
 
 from tocsin.errors import PipelineError
-from tocsin.site import life
+from tocsin.site import feedback, life
 from tocsin.site.channels import saved
 from tocsin.site.contract import Contract, contract_of
 from tocsin.site.lookback import look_back
@@ -22,13 +22,17 @@ from tocsin.site.site import Site
 from tocsin.store import documents, subscriptions
 from tocsin.store.channels import Saved
 from tocsin.store.subscriptions import Asked, Kept
+from tocsin.web import federated
 from tocsin.web.answers import json_answer
 from tocsin.web.pages.charts import Chart, bars_of_days
 from tocsin.web.pages.shown import Shown, shown
 from tocsin.web.pages.view import View
 from tocsin.web.preview import past_of
 
-FIELDS = ("id", "key", "query", "xpath", "name", "tags", "mode", "at", "zone", "where", "webhook")
+FIELDS = (
+    "id", "key", "query", "xpath", "name", "tags", "mode", "at", "zone", "where", "webhook",
+    "exactness", "rho", "alpha", "feedback",
+)  # fmt: skip
 EXAMPLES = (
     ('"information filtering" AND (peer OR network*)', "a phrase, a choice, and a word's beginning"),
     ("title:(churn NEAR/3 peers)", "two words close together, in the title"),
@@ -70,6 +74,7 @@ def blank(view: View) -> Response:
     if id:
         return _form(view, _filled(life.get(view.site, view.owner, id)))
     start = {"query": view.asked("query"), "key": secrets.token_urlsafe(18), "where": INBOX, "at": MORNING}
+    start |= federated.filled(None)
     return _form(view, {**dict.fromkeys(FIELDS, ""), **start})
 
 
@@ -90,6 +95,8 @@ def _filled(kept: Kept) -> dict[str, str]:
         "zone": mode.zone if mode.is_digest else "",
         "where": WEBHOOK if is_hook else KEEP if channel else INBOX,
         "webhook": channel.get("url", "") if is_hook else "",
+        **federated.filled(kept),
+        "feedback": "yes" if feedback.takes_thumbs(kept) else "",
     }
 
 
@@ -97,6 +104,7 @@ def _form(view: View, values: dict[str, str], status: int = 200, **more: Any) ->
     shown: dict[str, Any] = {"mistake": None, "trial": None, "values": values, "examples": EXAMPLES, "modes": MODES}
     shown["places"] = {f"{SAVED}{one.number}": _place(one) for one in saved.listed(view.site, view.owner)}
     shown["is_unzoned"] = not values["zone"]
+    shown["exactnesses"] = federated.CHOICES if view.site.federation is not None else {}
     return view.page("editor.html", status, **(shown | more))
 
 
@@ -192,11 +200,14 @@ def _save(view: View, values: dict[str, str]) -> Response:
         "xpath": values["xpath"].strip() or None,
         "name": values["name"].strip() or None,
         "tags": [tag.strip() for tag in values["tags"].split(",") if tag.strip()],
+        "feedback": values["feedback"] == "yes",
     }
     if values["where"] != KEEP:
         body["channel"] = _channel(view, values)
     if values["mode"] != KEEP:
         body["mode"] = _mode(values)
+    if view.site.federation is not None:
+        body["exactness"] = federated.chosen(values)
     was: str | None = None
     if values["id"]:
         was = life.get(view.site, view.owner, values["id"]).about.get("channel", {}).get("url")

@@ -10,6 +10,7 @@ from tocsin.site import life
 from tocsin.site.problems import Invalid
 from tocsin.site.wishes import moment_of
 from tocsin.store.subscriptions import DROP, HOLD
+from tocsin.web import federated
 from tocsin.web.pages.overview import lines_of
 from tocsin.web.pages.view import View
 
@@ -27,6 +28,7 @@ def listed(view: View) -> Response:
         following=found[SHOWN - 1].id if len(found) > SHOWN else None,
         tag=tag,
         mutes=MUTES,
+        fares={number: federated.sentence(fare) for number, fare in federated.fares_of(view.site, found).items()},
     )
 
 

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from tocsin.site.accounts import Right
 from tocsin.site.harvest.opml import OPML_BYTES_MAX
+from tocsin.web import feedback
 from tocsin.web.pages import alerts, channels, editor, harvested, listed, overview, own, sign, trouble, views
 from tocsin.web.pages.render import STATIC, STATIC_SECONDS, static
 from tocsin.web.pages.view import SIGN_IN, Page, View, answer
@@ -27,6 +28,7 @@ PAGES: tuple[Page, ...] = (
     Page("GET", "/", overview.overview),
     Page("GET", "/pulse", overview.pulse),
     Page("GET", "/alerts", alerts.alerts),
+    Page("POST", "/alerts", feedback.press),
     Page("GET", "/subscriptions", listed.listed),
     Page("POST", "/subscriptions", listed.change),
     Page("GET", "/views", views.listed),

@@ -11,8 +11,8 @@ from tocsin.site import life
 from tocsin.site.accounts import Right
 from tocsin.site.problems import Invalid
 from tocsin.store import subscriptions
-from tocsin.views.engine import Change
 from tocsin.views.spoken import Spoken, spoken
+from tocsin.views.told import Change
 from tocsin.web.answers import json_answer
 from tocsin.web.pages.view import View
 

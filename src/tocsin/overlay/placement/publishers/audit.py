@@ -1,8 +1,8 @@
 """How much of what matches does a subscription hear? A figure from a sample, and how far to trust it.
 
-At each repositioning some publishers are drawn from all, and those that do not keep the query are asked how many of
-their documents have matched since the last time. What the monitored ones published has been heard; what the others did
-is estimated from those asked. Asking costs the same however much is published.
+At each repositioning some publishers are drawn from all, and those that have not kept the query all the time are asked
+how many of their documents have matched since the last time and were not told. What the others published has been
+heard; what these did is estimated from those asked. Asking costs the same however much is published.
 
 The interval is that of a ratio with an estimated total: ±2 standard errors of what was missed, never less than what
 was seen to be missed. If nobody asked had missed anything, the others may still have: with n asked, at most a share of
@@ -25,7 +25,7 @@ class Round(NamedTuple):
     heard: int
     """Notices since the last one."""
     monitored: int
-    """Publishers that kept the query."""
+    """Publishers that kept the query all the time."""
     others: int
     """Publishers that did not."""
     missed: tuple[int, ...]

@@ -129,12 +129,14 @@ class Kept(Message):
 @message(120)
 @dataclass(frozen=True, slots=True)
 class Audit(Message):
-    """How many documents that match did you publish in the last milliseconds?"""
+    """How many documents that match did you publish, from so long ago until so long ago, without telling me?"""
 
     request: int
     sender: Peer
+    subscription: str
     text: str
-    milliseconds: int
+    since_milliseconds: int
+    until_milliseconds: int
 
 
 @message(121)

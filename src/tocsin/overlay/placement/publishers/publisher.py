@@ -9,7 +9,7 @@ topic.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -37,6 +37,8 @@ Disk: TypeAlias = MutableMapping[bytes, bytes]
 Name: TypeAlias = tuple[Address, str]
 SETS_MAX = 1_000
 """Sets of words that a publisher counts."""
+HELD_MAX = 10_000
+"""Documents, the newest, whose words are held in memory."""
 DROPPED_MAX = 10_000
 """Queries that left, whose stamps are remembered so that no late message brings them back."""
 
@@ -53,12 +55,10 @@ class _Own:
     """A document of this node."""
 
     document: Document
-    held: frozenset[WordKey]
+    held: frozenset[WordKey] | None  # None: it is not among the newest, and looked up when it is needed
     at: Seconds
-
-    @property
-    def words(self) -> set[str]:
-        return {key.word for key in self.held if counts(key)}
+    told: frozenset[Name] = frozenset()
+    """Queries that waited here and matched."""
 
 
 class Publisher:
@@ -80,6 +80,7 @@ class Publisher:
         self._life = life
         self._disk: Disk = {} if disk is None else disk
         self._owns: dict[str, _Own] = {}
+        self._newest: deque[_Own] = deque()
         self._stamps: dict[Name, int] = {}
         self._by_word: dict[WordKey | None, dict[Name, None]] = {}
         self._frequency: Counter[str] = Counter()
@@ -129,6 +130,7 @@ class Publisher:
         own = self._add(document, now, resource)
         self._disk[b"d" + document.id.encode()] = msgpack.packb((PackedDocument.of(document).data, resource, now))
         found = sorted(self._matches(own))
+        own.told = frozenset(found)
         return [*effects, *self._tell(document.id, document.version, found, now)]
 
     def withdraw(self, id: str, now: Seconds) -> list[Effect]:
@@ -139,19 +141,37 @@ class Publisher:
         del self._disk[b"d" + id.encode()]
         return effects
 
+    def has(self, id: str) -> bool:
+        """Whether a document of this id is published here."""
+        return id in self._owns
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there are documents of this node."""
+        return bool(self._owns)
+
     def _add(self, document: Document, at: Seconds, resource: bytes) -> _Own:
         own = self._owns[document.id] = _Own(document, held_keys(document, self.knowledge.analysis), at)
+        self._newest.append(own)
+        if len(self._newest) > HELD_MAX:
+            self._newest.popleft().held = None
         self.words.publisher.documents[document.id] = document, resource  # who follows a link finds it there
         self._account(own, 1)
         interval = self._intervals.setdefault(self.settings.interval_of(at), Counter())
-        interval.update(self._terms(own.words))
+        interval.update(self._terms(self._words(own)))
         return own
+
+    def _held(self, own: _Own) -> frozenset[WordKey]:
+        return held_keys(own.document, self.knowledge.analysis) if own.held is None else own.held
+
+    def _words(self, own: _Own) -> set[str]:
+        return {key.word for key in self._held(own) if counts(key)}
 
     def _remove(self, id: str) -> None:
         self._account(self._owns.pop(id), -1)
 
     def _account(self, own: _Own, sign: int) -> None:
-        words = own.words
+        words = self._words(own)
         self._size += sign * len(words)
         for term in self._terms(words):
             self._frequency[term] += sign
@@ -213,9 +233,10 @@ class Publisher:
 
     def _matches(self, own: _Own) -> set[Name]:
         """The queries that a document matches; only those that wait at one of its words are looked at."""
-        near = {name for word in (*own.held, None) for name in self._by_word.get(word, ())}
+        held = self._held(own)
+        near = {name for word in (*held, None) for name in self._by_word.get(word, ())}
         self.checked += len(near)
-        return {name for name in near if decide(self.queries[name], own.held, own.document, self.knowledge)}
+        return {name for name in near if decide(self.queries[name], held, own.document, self.knowledge)}
 
     def _tell(self, id: str, version: int, names: list[Name], now: Seconds) -> list[Effect]:
         """What is not told is on disk: a publication is not over before the last subscriber has heard."""
@@ -244,9 +265,10 @@ class Publisher:
         except TocsinError:
             self.node.dropped += 1
             return []
-        since = now - message.milliseconds / 1_000
-        recent = (own for own in self._owns.values() if own.at > since)
-        count = sum(decide(asked, own.held, own.document, self.knowledge) for own in recent)
+        since, until = now - message.since_milliseconds / 1_000, now - message.until_milliseconds / 1_000
+        name = message.sender.address, message.subscription
+        silent = (own for own in self._owns.values() if since < own.at <= until and name not in own.told)
+        count = sum(decide(asked, self._held(own), own.document, self.knowledge) for own in silent)
         return [Send(message.sender.address, Audited(message.request, count))]
 
     # --- statistics --------------------------------------------------------------------------------------------------
@@ -287,7 +309,7 @@ class Publisher:
                 continue
             self._sets.setdefault(first, {})[name] = words
             for own in self._owns.values():
-                if words <= own.words:
+                if words <= self._words(own):
                     self._frequency[name] += 1
                     self._intervals.setdefault(self.settings.interval_of(own.at), Counter())[name] += 1
             if self._frequency[name]:

@@ -39,6 +39,7 @@ class Place:
     is_done: bool = False
     attempts: int = 0
     life: int = 0  # of the publisher that said it is done
+    since: Seconds = 0.0  # when it said so
 
 
 @dataclass(slots=True)
@@ -76,6 +77,10 @@ class Record:
         """Publishers that keep the query, and said so."""
         return sorted(to for to, one in self.places.items() if one.is_wanted and one.is_done)
 
+    def monitored_since(self, time: Seconds) -> list[Address]:
+        """Those that have kept the query from this time on."""
+        return [to for to in self.monitored() if self.places[to].since <= time]
+
     def is_settled(self) -> bool:
         """No older query is in force, and every publisher that can be reached has the new one."""
         return self.is_placed and not any(
@@ -97,8 +102,9 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What is known at the end of a period: how much was heard of, from whom, in which time."""
+    """What is known at the end of a period: how much was heard of, and who kept the query all the time."""
 
     heard: int
     monitored: list[Address]
-    seconds: Seconds
+    start: Seconds
+    end: Seconds

@@ -76,6 +76,9 @@ class Subscriber:
     ) -> None:
         self.words, self.questions, self.settings = words, questions, settings
         self.me, self.knowledge = words.node.me, words.knowledge
+        self.is_heard_here: Callable[[], bool] | None = None
+        """Where the layer above knows what this node publishes: says whether it publishes. Then only other publishers
+        are chosen, counted, and asked what was missed."""
         self._disk: Disk = {} if disk is None else disk
         self._records = {key.decode(): Record.unpacked(data) for key, data in sorted(self._disk.items())}
         stamps = [one.stamp for record in self._records.values() for one in record.places.values()]
@@ -187,11 +190,12 @@ class Subscriber:
         ranking = Ranking(record.round, set(record.words) | {EVERYBODY})
         since, record.since = record.since, now
         heard, record.heard = len(record.heard), set()
-        audit = Period(heard, record.monitored(), now - since) if record.is_placed else None
+        audit = Period(heard, record.monitored_since(since), since, now) if record.is_placed else None
 
         def counted(answer: Totals | None, now: Seconds) -> list[Effect]:
             ranking.totals = answer
-            effects = self._audit(id, audit, answer, now) if audit is not None and answer is not None else []
+            is_current = (current := self._records.get(id)) is not None and current.round == ranking.round
+            effects = self._audit(id, audit, answer, now) if audit is not None and answer and is_current else []
             return [*effects, *self._answered(id, ranking, EVERYBODY, answer is not None, now)]
 
         draw = hashed("draw", f"{self.me.address} {id} {record.round}")
@@ -242,13 +246,14 @@ class Subscriber:
         """`figures` are those of the words, then those of the sets."""
         record, settings = self._records[id], self.settings
         assert totals is not None
-        record.population = totals.publishers
+        record.population = self._others(totals)
         finished = max(0, settings.interval_of(now) - 1)
         names, evidence = gather(figures, finished, totals.publishers, totals.words, settings.window)
         count = len(record.words)
         sets = evidence.of(slice(count, None)) if len(figures) > count else None
         scores = rank(evidence.of(slice(count)), sets, record.precision.alpha, settings)
-        chosen = {names[one] for one in best(scores, monitored(record.precision.rho, totals.publishers))}
+        ranked = [names[one] for one in best(scores, len(names)) if self._is_other(names[one])]
+        chosen = set(ranked[: monitored(record.precision.rho, record.population)])
         lives = {one.publisher: one.life for some in figures for one in sorted(some, key=lambda one: one.last)}
         effects: list[Effect] = []
         for to in sorted(chosen | record.places.keys()):
@@ -262,6 +267,14 @@ class Subscriber:
         record.is_placed = True
         self._write(id)
         return [*effects, Deliver(Repositioned(id, tuple(sorted(chosen)))), *self._settle(id)]
+
+    def _is_other(self, publisher: Address) -> bool:
+        return self.is_heard_here is None or publisher != self.me.address
+
+    def _others(self, totals: Totals) -> int:
+        """How many publishers there are to choose from."""
+        is_one = self.is_heard_here is not None and self.is_heard_here()
+        return max(0, totals.publishers - is_one)
 
     @staticmethod
     def _is_overtaken(record: Record, place: Place, life: int) -> bool:
@@ -293,7 +306,7 @@ class Subscriber:
                 return [Wake(now + AGAIN_SECONDS, (self.name, "order", id, to, stamp)), *self._settle(id)]
             if place.version != current.version:  # it has changed since; the next ranking gives another order
                 return []
-            place.is_done, place.is_old, place.life = True, False, answer.life
+            place.is_done, place.is_old, place.life, place.since = True, False, answer.life, now
             if not place.is_wanted:
                 del current.places[to]
             self._write(id)
@@ -354,17 +367,31 @@ class Subscriber:
     # --- the audit ---------------------------------------------------------------------------------------------------
 
     def _audit(self, id: str, audit: Period, totals: Totals, now: Seconds) -> list[Effect]:
-        """Asks those of the drawn publishers that do not keep the query what was missed."""
-        others = totals.publishers - len(audit.monitored)
-        asked = [to for to in totals.sample if to not in audit.monitored]
+        """Asks those of the drawn publishers that have not kept the query all the time what was missed.
+
+        Who keeps it now, or did for a while, has told what it published meanwhile, and counts the rest. What is
+        published from the end of the period on, while this goes on, belongs to the next.
+        """
+        others = self._others(totals) - len(audit.monitored)
+        asked = [to for to in totals.sample if to not in audit.monitored and self._is_other(to)]
         record = self._records.get(id)
         if record is None or not record.text or (not asked and others > 0):
             return []
         text, version, found = record.text, record.version, list[int | None]()
 
-        def answered(answer: Audited | None, now: Seconds) -> list[Effect]:
-            found.append(None if answer is None else answer.matches)
-            return conclude() if len(found) == len(asked) else []
+        def ask(to: Address, now: Seconds, attempt: int = 1) -> list[Effect]:
+            # Not by each other's clocks: how long ago it was, when it is asked, and when it is asked again.
+            since, until = (max(0, round((now - time) * 1_000)) for time in (audit.start, audit.end))
+
+            def answered(answer: Audited | None, now: Seconds) -> list[Effect]:
+                if answer is None and attempt < ORDER_ATTEMPTS:
+                    return ask(to, now, attempt + 1)
+                found.append(None if answer is None else answer.matches)
+                return conclude() if len(found) == len(asked) else []
+
+            return self.questions.ask(
+                to, lambda request: Audit(request, self.me, id, text, since, until), now, answered, attempts_max=1
+            )
 
         def conclude() -> list[Effect]:
             current = self._records.get(id)
@@ -376,10 +403,4 @@ class Subscriber:
             recall = recall_of(current.rounds)
             return [] if recall is None else [Deliver(Measured(id, recall))]
 
-        effects: list[Effect] = []
-        span = max(0, round(audit.seconds * 1_000))
-        for to in asked:
-            effects += self.questions.ask(
-                to, lambda request: Audit(request, self.me, text, span), now, answered, ORDER_ATTEMPTS
-            )
-        return effects if asked else conclude()
+        return [effect for to in asked for effect in ask(to, now)] if asked else conclude()

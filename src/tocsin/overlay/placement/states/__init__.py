@@ -13,7 +13,8 @@ All XPath queries together are one automaton, of which each state has an owner o
     messages     what owners say to each other
     errands      questions that are asked again
     subscriber   the nodes that want to be told
-    owner        the nodes that own states: recursive execution, load shedding
+    owner        the nodes that own states: recursive execution
+    shedding     copies of states to which too many documents come, made and given back
     publisher    the nodes where documents come from: iterative execution, predicates
     copies       which states have copies, since too many documents come to them
     ground       what all parts stand on
@@ -52,11 +53,17 @@ class States:
     """A node's parts of the placement."""
 
     def __init__(
-        self, node: Member, settings: StateSettings = SETTINGS, *, disk: Disk | None = None, life: int = 0
+        self,
+        node: Member,
+        settings: StateSettings = SETTINGS,
+        *,
+        disk: Disk | None = None,
+        life: int = 0,
+        delivery: Delivery | None = None,
     ) -> None:
-        """`life` is another number each time the node begins again."""
+        """`life` is another number each time the node begins again; `delivery` is that of another placement here."""
         self.node, self.settings = node, settings
-        self.delivery = Delivery(node, None if disk is None else Drawer(disk, b"outbox "), life)
+        self.delivery = delivery or Delivery(node, None if disk is None else Drawer(disk, b"outbox "), life)
         ground = Ground(
             node.chord, node.items, Errands(node.chord, life), self.delivery, Copies(), settings
         )  # fmt: skip

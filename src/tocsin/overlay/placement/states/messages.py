@@ -20,10 +20,10 @@ class IndexQuery(Message):
 @message(81)
 @dataclass(frozen=True, slots=True)
 class Indexed(Message):
-    """It is safe here. The state has so many copies, which must know it too."""
+    """It is safe here. The state has these copies, which must know it too."""
 
     request: int
-    copies: int
+    copies: tuple[int, ...]
 
 
 @message(82)
@@ -46,7 +46,7 @@ class Expanded(Message):
     request: int
     onward: tuple[tuple[str, ...], ...]
     accepted: tuple[bytes, ...]
-    copies: int
+    copies: tuple[int, ...]  # that may be asked as well
 
 
 @message(84)
@@ -74,7 +74,7 @@ class RecExpanded(Message):
     """Everybody whom this concerns from here on has heard."""
 
     request: int
-    copies: int
+    copies: tuple[int, ...]
 
 
 @message(86)

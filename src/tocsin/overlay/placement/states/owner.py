@@ -18,13 +18,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-import msgpack
-
 from tocsin.overlay.delivery import Notice
 from tocsin.overlay.key import Key
 from tocsin.overlay.message import Address, Item
 from tocsin.overlay.node import Effect, Handler, Seconds, Send, Token
-from tocsin.overlay.placement.states.fragment import COPIED, Entry, Node, fragment_of, run, step
+from tocsin.overlay.placement.states.fragment import Entry, Node, fragment_of, run, step
 from tocsin.overlay.placement.states.ground import Ground
 from tocsin.overlay.placement.states.key import STATE_KIND, ring_key
 from tocsin.overlay.placement.states.messages import (
@@ -38,12 +36,12 @@ from tocsin.overlay.placement.states.messages import (
     Taken,
 )
 from tocsin.overlay.placement.states.outline import LEFT, BadOutline, Outline, Piece
+from tocsin.overlay.placement.states.shedding import Shedding
 from tocsin.query.xpath.routes import Linear
 
 PUBLICATIONS_KEPT = 200
 """Publications whose course a node remembers, so that nothing is done twice while they last."""
 CANDIDATES_BYTES_MAX = 32_768
-COPIED_NAME: bytes = msgpack.packb((COPIED,))
 Then: TypeAlias = Callable[[Seconds], list[Effect]]
 Publication: TypeAlias = tuple[Address, int]
 
@@ -106,7 +104,7 @@ class Owner:
             ground.errands,
             ground.delivery,
         )
-        self.copies, self.settings = ground.copies, ground.settings
+        self.copies, self.settings, self.shedding = ground.copies, ground.settings, Shedding(ground)
         self.me = ground.chord.me
         self.requests: Counter[str] = Counter()
         """Requests that came, by type: the filtering load, and what indexing costs."""
@@ -114,8 +112,6 @@ class Owner:
         """For experiments: called with the hops of each request of a document."""
         self._fragments: dict[Key, Node] = {}
         self._courses: OrderedDict[Publication, _Course] = OrderedDict()
-        self._documents = 0  # so many there have been, as far as this node has heard
-        self._hits: dict[Linear, list[int]] = {}  # documents that came here, and how many there were before the first
         self.items.watch(STATE_KIND, self._changed)
         node = self.chord.node
         node.add(self)
@@ -147,18 +143,6 @@ class Owner:
             found = self._fragments[key] = fragment_of(self.items.store.at(key))
         return found
 
-    def _copies_of(self, key: Key) -> tuple[int, bool]:
-        """How many copies a state has or will have, and whether they are ready."""
-        for item in self.items.store.at(key):
-            if item.kind == STATE_KIND and item.name == COPIED_NAME and item.value is not None:
-                count, is_ready = msgpack.unpackb(item.value)
-                return int(count), bool(is_ready)
-        return 0, False
-
-    def _ready_copies(self, key: Key) -> int:
-        count, is_ready = self._copies_of(key)
-        return count if is_ready else 0
-
     def _on_index(self, message: IndexQuery, keys: tuple[Key, ...], hops: int, now: Seconds) -> list[Effect]:
         self.requests["IndexQuery"] += 1
         if not message.items or any(item.key != keys[0] or item.kind != STATE_KIND for item in message.items):
@@ -168,7 +152,7 @@ class Owner:
         def safe(answer: tuple[Item, ...] | None, now: Seconds) -> list[Effect]:
             if answer is None:
                 return []  # the subscriber asks again
-            return [Send(message.sender.address, Indexed(message.request, self._copies_of(keys[0])[0]))]
+            return [Send(message.sender.address, Indexed(message.request, self.shedding.known(keys[0])))]
 
         return self.items.put(message.items, now, safe)
 
@@ -178,10 +162,12 @@ class Owner:
         self.requests["ExpandState"] += 1
         if self.arrivals is not None:
             self.arrivals(hops, now)
+        if self.shedding.is_elsewhere(keys[0], message.state):
+            return self.chord.route(ring_key(message.state), message, now)
         fragment = self.fragment(keys[0])
         onward = tuple(step(fragment, message.state, message.names)) if message.names else ()
         accepted = tuple([entry.packed() for entry in fragment.accepts])
-        answer = Expanded(message.request, onward, accepted, self._ready_copies(keys[0]))
+        answer = Expanded(message.request, onward, accepted, self.shedding.ready(keys[0]))
         return [Send(message.sender.address, answer)]
 
     # --- recursive ---------------------------------------------------------------------------------------------------
@@ -190,6 +176,8 @@ class Owner:
         self.requests["RecExpandState"] += 1
         if self.arrivals is not None:
             self.arrivals(hops, now)
+        if self.shedding.is_elsewhere(keys[0], message.state):
+            return self.chord.route(ring_key(message.state), message, now)
         try:
             outline = Outline(Piece(message.names, message.events, message.ghosts))
         except BadOutline:
@@ -199,7 +187,7 @@ class Owner:
         left = message.events[0][LEFT] if message.state and message.events else 0
         name = message.state, keys[0], message.part, left
         work = course.works.get(name)
-        answer = Send(message.sender.address, RecExpanded(message.request, self._ready_copies(keys[0])))
+        answer = Send(message.sender.address, RecExpanded(message.request, self.shedding.ready(keys[0])))
         if name in course.done:
             return [answer]
         if work is not None:
@@ -207,7 +195,9 @@ class Owner:
             return []
         work = course.works[name] = _Work(name, keys[0], message, outline, course)
         work.waiters[message.sender.address, message.request] = None
-        effects = self._count(work, now)
+        is_new = message.state not in course.states
+        course.states.add(message.state)
+        work.documents, effects = self.shedding.count(message.state, keys[0], message.documents, is_new, now)
         found = run(self.fragment(keys[0]), message.state, outline, self.settings.length)
         effects += self._accept(found.accepted, work, now)
         for state, index, leaf in found.onward:
@@ -231,7 +221,7 @@ class Owner:
         if work.has_failed:
             return []  # whoever waits for it asks again, and it begins anew
         work.course.done.add(work.name)
-        copies = self._ready_copies(work.key)
+        copies = self.shedding.ready(work.key)
         answers: list[Effect] = [Send(to, RecExpanded(request, copies)) for to, request in work.waiters]
         work.waiters.clear()
         return answers
@@ -305,64 +295,6 @@ class Owner:
         return self.errands.ask(
             publisher, lambda request: Candidates(request, self.me, number, entries), now, answered
         )  # fmt: skip
-
-    # --- load shedding -----------------------------------------------------------------------------------------------
-
-    def _count(self, work: _Work, now: Seconds) -> list[Effect]:
-        """Counts documents at the start, and lets others help with a state to which too many of them come (§6.4).
-
-        The owner of the start state sees every document and writes on it how many there were: so each owner knows
-        which share of them came to a state of its own.
-        """
-        message, course, key = work.message, work.course, work.key
-        is_new = message.state not in course.states
-        course.states.add(message.state)
-        settings, is_copy = self.settings, key != ring_key(message.state)
-        if message.state:
-            self._documents = max(self._documents, message.documents)
-        elif is_new:  # those who share the start state see one of so many documents
-            self._documents += 1 + (settings.copies if is_copy else self._ready_copies(key))
-        work.documents = self._documents
-        if not is_new or not settings.copies or is_copy:
-            return []
-        hits = self._hits.setdefault(message.state, [0, max(0, work.documents - 1)])
-        hits[0] += 1
-        seen = work.documents - hits[1]
-        if seen < settings.overload_documents_min or hits[0] <= settings.overload_share * seen:
-            return []
-        return self._shed(message.state, key, now)
-
-    def _shed(self, state: Linear, key: Key, now: Seconds) -> list[Effect]:
-        """First new queries are told to go to the copies too; then these get what there is; then requests go there."""
-        if self._copies_of(key)[0]:
-            return []
-        waiting = count = self.settings.copies
-
-        def copied(answer: tuple[Item, ...] | None, now: Seconds) -> list[Effect]:
-            nonlocal waiting
-            if answer is None:
-                return []  # it stays at that: the owner goes on alone
-            waiting -= 1
-            return [] if waiting else self.items.put([_copied(key, 2, count, True)], now, lambda answer, now: [])
-
-        def written(answer: tuple[Item, ...] | None, now: Seconds) -> list[Effect]:
-            effects: list[Effect] = []
-            for copy in range(1, count + 1) if answer is not None else ():
-                to = ring_key(state, copy)
-                items = [
-                    Item(to, item.kind, item.name, item.version, item.value)
-                    for item in self.items.store.at(key)
-                    if item.kind == STATE_KIND and item.name != COPIED_NAME
-                ]
-                if items:
-                    effects += self.items.put(items, now, copied)
-            return effects
-
-        return self.items.put([_copied(key, 1, count, False)], now, written)
-
-
-def _copied(key: Key, version: int, count: int, is_ready: bool) -> Item:
-    return Item(key, STATE_KIND, COPIED_NAME, version, msgpack.packb((count, is_ready)))
 
 
 def _heard(told: _Told, now: Seconds) -> list[Effect]:

@@ -106,6 +106,16 @@ class Publisher:
         self._disk[b"v" + document.id.encode()] = msgpack.packb(document.version)
         return effects
 
+    def withdraw(self, id: str) -> None:
+        """Forgets a document: under its id another may be published."""
+        if self.versions.pop(id, None) is not None:
+            del self._disk[b"v" + id.encode()]
+
+    @property
+    def under_way(self) -> int:
+        """Publications that are not done."""
+        return len(self._open)
+
     def _begin(self, document: Document, now: Seconds) -> list[Effect]:
         assert document.xml is not None
         markup = read_markup(document.xml)  # refuses what is no XML, before anything is written
@@ -145,7 +155,7 @@ class Publisher:
             self.copies.learn((), answer.copies)
             return self._finish(number, now)
 
-        return self.errands.ask(self.copies.key((), number, part), question, now, answered)
+        return self.errands.ask(self.copies.key((), self.me.address, number, part), question, now, answered)
 
     def wake(self, token: Token, now: Seconds) -> list[Effect]:
         """Something failed: tries again."""
@@ -192,7 +202,7 @@ class Publisher:
 
         for at, (state, names) in enumerate(questions):
             effects += self.errands.ask(
-                self.copies.key(state, number, at, names),
+                self.copies.key(state, self.me.address, number, at, names),
                 lambda request, state=state, names=names: ExpandState(request, self.me, state, names, 0),  # type: ignore[misc]
                 now,
                 taker(at),

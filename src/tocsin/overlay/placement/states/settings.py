@@ -32,6 +32,10 @@ class StateSettings:
     """Documents that must have come before that is judged."""
     copies: int = 10
     """Other owners that help with an overloaded state; 0: nobody does."""
+    relief_share: float = 0.05
+    """They are given back when less than this share of the documents comes to it; 0: never."""
+    relief_documents_min: int = 1_000
+    """Documents that must have come before that is judged, each time anew."""
     again_seconds: Seconds = 5.0
     """After this time a publication that failed somewhere is tried there again."""
 
@@ -39,3 +43,8 @@ class StateSettings:
         """Refuses what cannot work."""
         if self.length < 0 or self.copies < 0 or self.fragment_bytes_max < 1 or not 0 <= self.overload_share <= 1:
             raise SettingError("length and copies are at least 0, a fragment has at least a byte, a share is in [0, 1]")
+        if not 0 <= self.relief_share <= self.overload_share:
+            raise SettingError(
+                f"relief_share is {self.relief_share}: it lies between 0 and overload_share ({self.overload_share}), "
+                f"or help would come and go with every document"
+            )

@@ -114,6 +114,10 @@ class Subscriber:
         """Subscriptions of this node: id and text."""
         return ((id, record.text) for id, record in self._records.items() if record.text)
 
+    def namespaces(self, id: str) -> Mapping[str, str]:
+        """The prefixes of a subscription's path."""
+        return self._records[id].namespaces
+
     def _places(self, id: str, text: str, namespaces: Mapping[str, str]) -> dict[Place, bytes]:
         return places_of(parse_xpath(text, namespaces), id, self.me.address, self.settings.length)
 
@@ -190,7 +194,7 @@ class Subscriber:
             if answer is None:
                 return [Wake(now + AGAIN_SECONDS, (self.name, id, state, tuple(places), copy, version))]
             effects: list[Effect] = []
-            copies = range(1, answer.copies + 1) if not copy else ()
+            copies = answer.copies if not copy else ()
             before, left = self._waiting[id]
             self._waiting[id] = before, left - 1 + len(copies)
             for other in copies:

@@ -1,9 +1,7 @@
-"""A site as a node of a ring: its subscriptions and its documents travel to the other sites, theirs come here.
+"""The site's node, and what goes between the two.
 
-    site.federation = Federation(site, HostSettings(folder / "node", listen, contacts=("example.org:8048",)), say)
-
-What the site's subscriptions ask for is registered on the ring (`overlay.placement.words`), plainer where only the site
-can judge (`cover`). A notice from the ring brings a document into the site's own log, once; from there the pipeline
+What the site's subscriptions ask for is registered on the ring, by the placement that each needs (`asking`). A notice
+from the ring brings a document into the site's own log, once, whichever placements tell of it; from there the pipeline
 matches it as any other, so that what a subscriber is told, when, and on which channel is decided in one place. The
 site's own documents go the other way; those that came from the ring stay here.
 
@@ -22,8 +20,9 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tocsin.errors import DocumentError, QueryError, TocsinError
+from tocsin.errors import DocumentError, TocsinError
 from tocsin.intake import document_from_json
+from tocsin.markup import read_markup
 from tocsin.net.disk import Journal
 from tocsin.net.embedded import Embedded
 from tocsin.net.host import HostSettings, Say
@@ -32,19 +31,19 @@ from tocsin.overlay.delivery import Notice, Notified
 from tocsin.overlay.member import Member
 from tocsin.overlay.message import Address
 from tocsin.overlay.node import Deliver, Effect, Seconds
-from tocsin.overlay.placement.cover import ALWAYS, cover
 from tocsin.overlay.placement.drawer import Drawer
+from tocsin.overlay.placement.publishers.audit import Recall
+from tocsin.overlay.placement.publishers.posting import Carrier
+from tocsin.overlay.placement.publishers.record import Report
+from tocsin.overlay.placement.publishers.settings import PublishersSettings
 from tocsin.overlay.placement.subscriber import Fetched
-from tocsin.overlay.placement.words import Words
-from tocsin.query.ast import nested
-from tocsin.query.semantics import Knowledge
-from tocsin.query.show import show
-from tocsin.query.standing import parse_subscription
-from tocsin.settings import QueryLimits
+from tocsin.site.exactness import exactness_of
+from tocsin.site.federation.asking import Part, Where, parts_of
+from tocsin.site.federation.placements import Placements, warm
+from tocsin.site.settings import RingSettings
 from tocsin.store import documents, journal, outbox, subscriptions
 from tocsin.store.documents import Stored
 from tocsin.store.outbox import Letter
-from tocsin.store.subscriptions import Asked
 
 if TYPE_CHECKING:
     from tocsin.site.site import Site
@@ -61,11 +60,29 @@ UNDER_WAY_MAX = 64
 FETCHES_MAX = 64
 FETCH_SECONDS_MAX = 60.0
 KNOWN_MAX = 10_000
-_ANY_SIZE = QueryLimits(1 << 31, 1 << 31, 1 << 31)  # the site has accepted the query
 
 POSITION, TAKEN, JOURNAL, ARRIVED = b"position", b"taken", b"journal", b"arrived "
 """What the node's disk knows of the site: how far the log was shared, how many notices were taken, how far the journal
 was read for deletions, and which documents came from the ring."""
+
+
+class Fare(NamedTuple):
+    """How an approximate subscription fares on the ring."""
+
+    heard: int
+    """Publishers of other sites that keep the query, and said so."""
+    publishers: int
+    """All that there are, without this site."""
+    recall: Recall | None
+    """The share of what matched elsewhere that it was told of, by a sample; None: not measured yet."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As the API answers it."""
+        recall = None
+        if self.recall is not None:
+            value, low, high = (round(one, 4) for one in (self.recall.value, self.recall.low, self.recall.high))
+            recall = {"value": value, "low": low, "high": high, "heard": self.recall.heard, "asked": self.recall.asked}
+        return {"listens_to": self.heard, "publishers": self.publishers, "recall": recall}
 
 
 class Kept(NamedTuple):
@@ -79,7 +96,8 @@ class Federation:
 
     def __init__(self, site: Site, settings: HostSettings, say: Say) -> None:
         self._site, self._say = site, say
-        self.node = Embedded(settings, say, equip=self._equip, on_deliver=self._delivered)
+        self._maps = _maps_settings(site.settings.ring)
+        self.node = Embedded(settings, say, equip=self._equip, on_deliver=self._delivered, kind=Carrier)
         self._stopping, self._stirred = threading.Event(), threading.Event()
         self._fetched: SimpleQueue[Fetched] = SimpleQueue()
         self._kept: SimpleQueue[int] = SimpleQueue()
@@ -107,7 +125,8 @@ class Federation:
     # --- in the node's thread ----------------------------------------------------------------------------------------
 
     def _equip(self, member: Member, disk: Journal, life: int) -> None:
-        self._words = Words(member, Knowledge(analysis=self._site.analysis), disk=disk, life=life)
+        self._placements = Placements(member, self._site.analysis, self._maps, disk, life)
+        self._words = self._placements.words
         self._words.publisher.archive = self._resource
         self._notes = Drawer(disk, b"site ")
 
@@ -128,6 +147,7 @@ class Federation:
     # --- in its own thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        warm()
         try:
             self.node.start()
         except TocsinError as error:
@@ -188,37 +208,47 @@ class Federation:
         self._site.settle_due()
         self._due = subscriptions.next_due(self._site.store)
         wanted = dict(self._wanted(self.node.address))
-        standing: dict[str, str] = self._ask(lambda: dict(self._words.subscriber.standing()))
-        for id, text in wanted.items():
-            if standing.get(id) != text:
+        standing: dict[str, Part] = self._ask(self._placements.standing)
+        for name, part in wanted.items():
+            if standing.get(name) != part:
                 try:
-                    self._keep(lambda now, id=id, text=text: self._words.subscriber.subscribe(id, text, now))  # type: ignore[misc]
-                except QueryError as error:
-                    log.warning("subscription %s stays on this site: %s", id, error)
-        for id in standing.keys() - wanted.keys():
-            self._keep(lambda now, id=id: self._words.subscriber.unsubscribe(id, now))  # type: ignore[misc]
+                    self._keep(lambda now, name=name, part=part: self._placements.subscribe(name, part, now))  # type: ignore[misc]
+                except NetError:
+                    raise
+                except TocsinError as error:
+                    log.warning("subscription %s stays on this site: %s", name, error)
+        for name in standing.keys() - wanted.keys():
+            part = standing[name]
+            self._keep(lambda now, name=name, part=part: self._placements.unsubscribe(name, part, now))  # type: ignore[misc]
         self._seen = changes, now
 
-    def _wanted(self, address: Address) -> Iterator[tuple[str, str]]:
-        """What should be on the ring: a name that no other site has, and a query."""
-        name, last = address.partition("@")[0], 0
-        while page := subscriptions.begun_after(self._site.store, last, documents.last_position(self._site.store)):
+    def _wanted(self, address: Address) -> Iterator[tuple[str, Part]]:
+        """What should be on the ring: a name that no other site has, and a query or path."""
+        last, store = 0, self._site.store
+        chosen = subscriptions.abouts(store, "exactness")
+        while page := subscriptions.begun_after(store, last, documents.last_position(store)):
             for revision in page:
                 if revision.until is None:
-                    for part, text in enumerate(self._texts(revision.asked)):
-                        yield f"{revision.subscription}.{part}@{name}", text
+                    exactness = exactness_of(chosen.get(revision.subscription))
+                    for number, part in enumerate(parts_of(revision.asked, exactness, self._site.analysis)):
+                        yield _ring_name(revision.subscription, number, part.where, address), part
             last = page[-1].number
 
-    def _texts(self, asked: Asked) -> list[str]:
-        """The query, and those nested in it; a path alone could be in any document."""
-        if asked.query is None:
-            return [show(ALWAYS)] if asked.xpath is not None else []
-        analysis = self._site.analysis
+    def fares(self, numbers: Iterable[int]) -> dict[int, Fare]:
+        """How subscriptions fare, by their numbers; those that are not approximate, or not on the ring yet, are not
+        among them. May be called in any thread."""
+        if not self.node.is_ready:
+            return {}
         try:
-            query = parse_subscription(asked.query, analysis, _ANY_SIZE)
-        except QueryError:
-            return []  # the pipeline has noted why
-        return [show(cover(one, analysis)) for one in (query, *(inner.query for inner in nested(query)))]
+            reports: dict[str, Report] = self._ask(self._placements.reports)
+        except NetError:
+            return {}
+        names = {_ring_name(number, 0, Where.PUBLISHERS, self.node.address): number for number in numbers}
+        return {
+            names[name]: Fare(len(one.publishers), one.population, one.recall)
+            for name, one in reports.items()
+            if name in names
+        }
 
     # --- documents of this site --------------------------------------------------------------------------------------
 
@@ -230,7 +260,7 @@ class Federation:
             return
         for page in documents.read(store, shared, upto, PAGE):
             for stored in page:
-                while self._ask(lambda: self._words.publisher.under_way) >= UNDER_WAY_MAX:
+                while self._ask(lambda: self._placements.under_way) >= UNDER_WAY_MAX:
                     if self._stopping.wait(LOOK_SECONDS):
                         return
                     self._take_notices()
@@ -244,15 +274,19 @@ class Federation:
 
     def _share(self, stored: Stored) -> None:
         document = stored.document()
+        with_xml = document.xml is not None
+        if document.xml is not None:
+            try:
+                read_markup(document.xml)
+            except TocsinError as error:  # accepted by an earlier Tocsin
+                log.warning("the XML of %s is seen by this site only: %s", stored.id, error)
+                with_xml = False
 
         def act(now: Seconds) -> list[Effect]:
             self._noted(POSITION, stored.position)
             if self._notes.pop(_arrived(stored.id, stored.version), None) is not None:
                 return []
-            known, _ = self._words.publisher.documents.get(stored.id, (None, b""))
-            if known is not None and known.version >= stored.version:
-                return []
-            return self._words.publisher.publish(document, now)
+            return self._placements.publish(document, with_xml, now)
 
         self._keep(act)
 
@@ -274,11 +308,7 @@ class Federation:
     def _withdraw(self, id: str) -> None:
         if documents.find(self._site.store, id) is not None:
             return  # it was published again since
-
-        def act(now: Seconds) -> list[Effect]:
-            return self._words.publisher.withdraw(id, now) if id in self._words.publisher.documents else []
-
-        self._keep(act)
+        self._keep(lambda now: self._placements.withdraw(id, now))
 
     # --- documents of other sites ------------------------------------------------------------------------------------
 
@@ -361,6 +391,18 @@ class Federation:
         place = f"{notice.link} {notice.document} {notice.version}"
         with self._site.store.write() as transaction:
             outbox.refuse(transaction, JOB, [Letter(place, reason, data[:200].decode(errors="replace"))])
+
+
+def _maps_settings(ring: RingSettings) -> PublishersSettings:
+    interval, usual = ring.interval_seconds, PublishersSettings()
+    return PublishersSettings(
+        interval_seconds=interval, reposition_seconds=ring.reposition_seconds,
+        audit_publishers=ring.audit_publishers, carry_seconds=min(usual.carry_seconds, interval / 4),
+    )  # fmt: skip
+
+
+def _ring_name(subscription: int, part: int, where: Where, address: Address) -> str:
+    return f"{subscription}.{part}{where}@{address.partition('@')[0]}"
 
 
 def _named(notice: Notice) -> tuple[Address, str, int]:
