@@ -11,6 +11,7 @@
     │   ├── JavaError           Spark needs a Java that is not here, or not new enough
     │   └── SparkError          Spark cannot start, or ended
     ├── OverlayError            a message of the overlay is malformed, too large or unknown (`overlay.message`)
+    │   └── UnknownVersion      it is of another version than this node speaks
     ├── NetError                a node cannot run, or not with this identity or disk (`net.limits`)
     ├── ViewError               a relation or view is refused; the others run
     ├── EventError              one event is refused; the rest goes on

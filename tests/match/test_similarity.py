@@ -340,9 +340,10 @@ def test_a_registry_keeps_the_words_that_a_text_was_moved_to(tmp_path):
     registry.save(tmp_path)
     for one in (registry, Registry.open(tmp_path)):
         assert [id for _, id in one.match([document], knowledge).matches] == ["moved", "also"]
-        subscription = one.subscription(1)
-        assert holds(subscription.query, document, knowledge)
-        assert to_text(detached(subscription.query)) == moved
+        query = one.subscription(1).query
+        assert query is not None
+        assert holds(query, document, knowledge)
+        assert to_text(detached(query)) == moved
     assert dict(Registry.open(tmp_path).entries())["moved"] == Entry(text, moved=moved)
 
 

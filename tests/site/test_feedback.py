@@ -93,7 +93,8 @@ def test_what_is_told_after_thumbs_is_what_the_oracle_says(site, ann, bob):
         now = set(told(site, bob, "learns")) - seen
         tree = attached(parse(query), from_text(kept.asked.moved))
         knowledge = Knowledge(Analysis(), site.pipeline.statistics())
-        stored = [documents.find(site.store, id).document() for id in new]
+        stored = [one.document() for id in new if (one := documents.find(site.store, id)) is not None]
+        assert len(stored) == len(new)
         assert now == {one.id for one in stored if holds(tree, one, knowledge)}
         seen |= now
     assert from_text(kept.asked.moved).keys() == {("text", "w1 w2 w3"), ("text", "w4")}
@@ -167,6 +168,7 @@ def test_what_was_learnt_is_shown(zoo, bob):
     assert feedback.as_json(zoo, life.get(zoo, bob, "stays")) is None
     kept = rate(zoo, bob, "cat", "up")
     shown = feedback.as_json(zoo, kept)
+    assert shown is not None
     assert shown["thumbs"] == [{"document": "cat", "version": 1, "thumb": "up"}]
     (text,) = shown["texts"]
     assert (text["field"], text["text"]) == ("text", "jaguar")

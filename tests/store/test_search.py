@@ -583,7 +583,7 @@ def test_phrases_are_found_in_any_script_and_across_no_value(seed, store, tmp_pa
         for _ in range(40):
             text = " ".join(rng.choice([one for one in ODD if '"' not in one], 2).tolist())
             forms = (Words(None, text, True), Words("t", text, True), Equals("t", text, True))
-            query = forms[int(rng.integers(3))]
+            query: Query = forms[int(rng.integers(3))]
             if rng.random() < 0.3:
                 query = And((query, Words(None, "peer")))
             wanted = expected(query, papers, analysis, statistics)

@@ -14,7 +14,7 @@ from tocsin.views.column_group import ColumnGroupStep
 from tocsin.views.columns import Columns
 from tocsin.views.compile import compile_views
 from tocsin.views.engine import Engine
-from tocsin.views.events import Decoder
+from tocsin.views.events import Decoder, Event
 from tocsin.views.evolving import Groups
 from tocsin.views.plan import Group
 from tocsin.views.told import lines_of
@@ -182,7 +182,8 @@ def test_a_table_says_what_its_lines_say_or_nothing(sql):
         taken += 1
         items = [decoder.line(line) for line in found]
         for name, columns in table.items():
-            own = [(item.tick, repr(item.cells)) for item in items if item.relation == name]
+            events = [item for item in items if isinstance(item, Event) and item.relation == name]
+            own = [(item.tick, repr(item.cells)) for item in events]
             ticks = columns.ticks.tolist()
             assert [(t, repr(cells)) for t, cells in zip(ticks, columns.cells(), strict=True)] == own
             assert [(ticks[at], repr(columns[at])) for at in range(len(columns))] == own

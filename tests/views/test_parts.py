@@ -14,7 +14,7 @@ from tocsin.views import parts
 from tocsin.views.aggregate import tally
 from tocsin.views.compile import compile_views
 from tocsin.views.engine import Engine
-from tocsin.views.events import Closed, Decoder, Event, Silence
+from tocsin.views.events import Decoder, Event
 from tocsin.views.expression import evaluator
 from tocsin.views.partial import Kept, PartialEngine, base_of, can_be_tallied, source_of
 from tocsin.views.plan import Group, Join, Relation, Select
@@ -56,7 +56,7 @@ def tallied(node: Group, events: list[Event]) -> dict[tuple[Any, ...], list[list
 
 def plain(node: Group, values: list[list[Any]]) -> tuple[Any, ...]:
     """Tallies as the part of one group."""
-    made = []
+    made: list[Any] = []
     for one, (first, *rest) in zip(node.aggregates, values, strict=True):
         if one.function == "sum":
             made.append([*([] if first is None else [first]), *rest[0]] or None)
@@ -106,13 +106,13 @@ def test_parts_and_pairs_from_elsewhere_give_what_the_engine_gives(seed):
     pairs = recorded(whole, plan)
     assert len(views.tables) >= 4
     assert views.pairs
-    kept, every = Kept(), {at: [] for at in pairs}
+    kept = Kept()
+    every: dict[int, list[Any]] = {at: [] for at in pairs}
     seen: set[tuple[str, int]] = set()
     while items:
         number = chance.randint(1, 12)
-        batch, items = items[:number], items[number:]
-        if any(isinstance(item, Silence | Closed) for item in batch):  # batches of Spark hold events only
-            batch = [item for item in batch if isinstance(item, Event)]
+        batch = [item for item in items[:number] if isinstance(item, Event)]  # batches of Spark hold nothing else
+        items = items[number:]
         first = {(item.relation, item.tick): item for item in batch}
         fresh = [item for key, item in first.items() if key not in seen]
         seen |= first.keys()

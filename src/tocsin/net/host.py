@@ -40,7 +40,7 @@ from tocsin.overlay.node import Deliver, Effect, Seconds
 from tocsin.overlay.placement.drawer import Drawer
 
 CONTACTS_MAX = 32
-SAVE_SECONDS = 2.0
+SAVE_SECONDS, FIRST_SAVE_SECONDS = 2.0, 0.1
 Say: TypeAlias = Callable[[str], None]
 Equip: TypeAlias = Callable[[Member, Journal, int], None]
 ITEMS = b"items "
@@ -258,9 +258,9 @@ class Host:
         self._say(f"a message was dropped, as it made this node fail: {type(error).__name__}: {error}")
 
     async def _save_contacts(self) -> None:
-        """Keeps what is known of others, for the next life."""
+        """Keeps what is known of others, for the next life: soon, for this one may be short."""
         while True:
-            await asyncio.sleep(SAVE_SECONDS)
+            await asyncio.sleep(SAVE_SECONDS if self._saved else FIRST_SAVE_SECONDS)
             if self.member is None:
                 continue
             chord = self.member.chord
