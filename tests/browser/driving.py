@@ -88,6 +88,14 @@ class Browser:
         )
         visible = self.wait(lambda: [one for one in self.driver.find_elements(By.XPATH, path) if one.is_displayed()])
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", visible[0])
+        seen: list[dict[str, Any]] = [{}]
+
+        def rests() -> bool:
+            """What comes in above a button moves it, and a click would go beside it."""
+            seen.append(dict(visible[0].rect))
+            return seen[-1] == seen[-2]
+
+        self.wait(rests)
         visible[0].click()
 
     def text(self, selector: str = "main") -> str:

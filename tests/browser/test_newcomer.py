@@ -67,6 +67,7 @@ def test_a_newcomer_finds_what_they_look_for(site, browse, picture, window):
     browser.press("Preview")
     browser.sees("It would have found 0 documents")
     browser.fill("What do you look for", "churn* OR latency")
+    browser.sees("Good. Read as churn*", "#verdict")  # it moves the button
     browser.press("Preview")
     browser.wait(lambda: "It would have found 0" not in browser.text("#trial") and browser.texts("#trial mark"))
     assert len(browser.texts("#trial article")) == 10
@@ -77,6 +78,7 @@ def test_a_newcomer_finds_what_they_look_for(site, browse, picture, window):
     picture(browser, f"{window}-preview")
 
     browser.fill("What do you look for", 'gossip AND ("open sea" OR salt*)')
+    browser.sees("Good. Read as gossip", "#verdict")
     browser.fill("Name", name)
     browser.press("Save")
     browser.sees("It sees every document that is accepted from now on")

@@ -194,7 +194,7 @@ def test_the_page_of_views_creates_shows_subscribes_and_drops(served, name):
         good = visitor.post("/view", name=view, do="subscribe", how=how, condition=condition)
         assert good.status_code == 303
         assert visitor.get("/view", name=view).status_code == 200
-    eventually(lambda: f"{view}: issue" in visitor.get("/alerts").text)
+    eventually(lambda: "high 81; now 81. Final." in visitor.get("/alerts").text)
     alert = visitor.get("/alerts").text
     assert "high 81; now 81. Final." in alert
     assert "The document was deleted" not in alert

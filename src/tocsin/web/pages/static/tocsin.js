@@ -76,16 +76,21 @@
     path.addEventListener("input", soon);
     if (query.value && !verdict.firstElementChild) soon();
 
+    let trying = null;
     const preview = async () => {
+      if (trying) trying.abort(); // what is asked last is shown, whichever is answered first
+      const mine = (trying = new AbortController());
       trial.classList.add("waiting");
       try {
-        const answer = await send(editor.dataset.preview, editor);
+        const answer = await send(editor.dataset.preview, editor, mine.signal);
         const words = await answer.text();
         if (answer.ok) trial.innerHTML = words;
         else if (answer.status === 422) check();
         else window.location.reload();
+      } catch (problem) {
+        if (problem.name !== "AbortError") throw problem;
       } finally {
-        trial.classList.remove("waiting");
+        if (trying === mine) trial.classList.remove("waiting");
       }
     };
     // A text and how alike it must be (`~ "…" >= 0.3`): the threshold can be drawn to where it finds what is meant.
