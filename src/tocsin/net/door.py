@@ -130,14 +130,19 @@ class Door:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        plain: asyncio.Transport | None = None
         transport: asyncio.Transport | None = None
         name, is_stranger = "", True
         try:
             async with asyncio.timeout(self._limits.stranger_seconds_max):
-                transport, _ = await loop.connect_accepted_socket(
-                    lambda: protocol, accepted, ssl=self._context,
+                plain, _ = await loop.connect_accepted_socket(lambda: protocol, accepted)
+                # Apart: asyncio forgets to close what is cancelled before its TLS has begun.
+                transport = await loop.start_tls(
+                    plain, protocol, self._context, server_side=True,
                     ssl_handshake_timeout=self._limits.stranger_seconds_max,
                 )  # fmt: skip
+                if transport is None:
+                    raise NetError("the caller went away")
                 transport.write(frame(self._greeting()))
                 name = await self._introduced(reader)
             self._strangers -= 1
@@ -154,6 +159,8 @@ class Door:
                 self._forget(name, transport)
             if transport is not None:
                 transport.abort()
+            if plain is not None:
+                plain.abort()
             else:
                 accepted.close()
 
