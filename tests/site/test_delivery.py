@@ -19,7 +19,7 @@ from tocsin.site.local import LocalPipeline
 from tocsin.site.problems import NotFound
 from tocsin.site.settings import DeliverySettings, SiteSettings
 from tocsin.site.site import Site
-from tocsin.store import Store, webhooks
+from tocsin.store import Store, inbox, webhooks
 
 QUICK = DeliverySettings(
     delivery_allows_private=True,
@@ -175,6 +175,46 @@ def test_a_webhook_that_is_gone_is_left_alone_until_it_is_wanted_again(tmp_path,
         wait_for(lambda: [one for one in received.documents() if one != "digest"] == ["1", "2", "3"])
         assert webhooks.still_gone(site.store) == set()
         close(site)
+
+
+def test_one_connection_at_a_time_is_enough(tmp_path):
+    """Nothing is sent twice because a connection could not be kept."""
+    site = open_site(tmp_path / "store", replace(QUICK, delivery_connections_max=1))
+    accounts.create(site.store, "ann", "publisher")
+    site.start()
+    with receiving() as received, receiving() as other:
+        subscribe(site, "s", f"{received.url}/hook")
+        subscribe(site, "t", f"{other.url}/hook")
+        publish(site, *IDS[:5])
+        wait_for(lambda: received.documents() == other.documents() == IDS[:5])
+        assert len(received.attempts) == len(other.attempts) == 5
+    close(site)
+
+
+def test_what_waits_is_read_at_once_for_many_or_by_itself(running):
+    """All in one look; more than may be read at once makes each be asked for by itself."""
+    with receiving(lambda path, attempt, number: (503, 0.0, {})) as received:
+        for id in ("s", "t"):
+            subscribe(running, id, f"{received.url}/{id}")
+        running.dispatcher.stop()
+        publish(running, *IDS[:3])
+        ann = accounts.find(running.store, "ann")
+        wait_for(lambda: len(reading.notifications(running, ann).items) == 6)
+        numbers = [life.get(running, ann, id).number for id in ("s", "t")]
+        found = webhooks.due(running.store, [*numbers, 999], 100)
+        assert sorted(found) == numbers
+        for number, (hook, items) in found.items():
+            assert hook == webhooks.hook(running.store, number)
+            assert items == inbox.items(running.store, subscription=number, after=hook.cursor)
+            assert [one.notifications[0].document for one in items or ()] == IDS[:3]
+        assert [items for _, items in webhooks.due(running.store, numbers, 5).values()] == [None, None]
+        second = inbox.items(running.store, subscription=numbers[0])[1]
+        webhooks.note(running.store, delivered={numbers[0]: second.cursor})
+        left = webhooks.due(running.store, numbers, 100)
+        assert [[one.notifications[0].document for one in items or ()] for _, items in left.values()] == [
+            ["d002"],
+            IDS[:3],
+        ]
 
 
 def test_redirects_are_not_followed(running):

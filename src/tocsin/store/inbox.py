@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, insert, or_, select, update
@@ -82,24 +82,20 @@ def items(
     return sorted(found)[:limit]
 
 
-def items_after(transaction: Connection, after: Mapping[int, int], limit: int) -> dict[int, list[Item]] | None:
-    """What waits for each of these subscriptions after its cursor; None if that is more, or something else, than
-    so many notifications: then each must be asked for by itself."""
-    found: dict[int, list[Item]] = {number: [] for number in after}
-    numbers, told = sorted(after), 0
-    for first in range(0, len(numbers), LOOKED_UP):
-        some = numbers[first : first + LOOKED_UP]
-        least = min(after[number] for number in some)
-        grouped = select(digests.c.number).where(digests.c.subscription.in_(some) & (digests.c.cursor > least))
-        if transaction.execute(grouped.limit(1)).first() is not None:
+def webhook_items(transaction: Connection, subscriptions: Sequence[int], limit: int) -> dict[int, list[Item]] | None:
+    """What waits for the webhook of each subscription; None if that is more than so many notifications, or digests."""
+    found: dict[int, list[Item]] = {number: [] for number in subscriptions}
+    hooks, told = schema.webhooks, 0
+    for first in range(0, len(subscriptions), LOOKED_UP):
+        among = hooks.c.subscription.in_(subscriptions[first : first + LOOKED_UP])
+        grouped = select(digests.c.number).join(hooks, hooks.c.subscription == digests.c.subscription)
+        if transaction.execute(grouped.where(among & (digests.c.cursor > hooks.c.cursor)).limit(1)).first() is not None:
             return None
-        hooks = schema.webhooks
         single = _columns().join(hooks, hooks.c.subscription == rows.c.subscription)
-        single = single.where(_seen() & hooks.c.subscription.in_(some) & (rows.c.cursor > hooks.c.cursor))
-        for row in transaction.execute(single.order_by(rows.c.cursor).limit(limit + 1 - told)):
+        single = single.where(_seen() & among & (rows.c.cursor > hooks.c.cursor)).order_by(rows.c.cursor)
+        for row in transaction.execute(single.limit(limit + 1 - told)):
             told += 1
-            if row.cursor > after[row.number]:
-                found[row.number].append(_single(row))
+            found[row.number].append(_single(row))
         if told > limit:
             return None
     return found

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin.store import schema
 from tocsin.store.connect import Store
-from tocsin.store.inbox import Item, items_after
+from tocsin.store.inbox import Item, webhook_items
 from tocsin.store.subscriptions import DELETED, LOOKED_UP
 
 hooks, undelivered, own = schema.webhooks, schema.undelivered, schema.subscriptions
@@ -38,6 +38,14 @@ class Hook:
     attempts: int
     next_try: float | None
     problem: str | None
+
+
+class Waiting(NamedTuple):
+    """A webhook, and what it has to be told."""
+
+    hook: Hook
+    items: list[Item] | None
+    """None: there is too much, or a digest among it; it must be asked for by itself."""
 
 
 class Attempt(NamedTuple):
@@ -73,29 +81,27 @@ class Undelivered(NamedTuple):
 
 def hook(store: Store, subscription: int) -> Hook | None:
     """The webhook of a subscription that still exists."""
-    columns = [column for column in hooks.c if column.name != "subscription"]
-    asked = select(hooks.c.subscription, own.c.account, *columns).join(own, own.c.number == hooks.c.subscription)
-    which = (hooks.c.subscription == subscription) & (own.c.state != DELETED)
     with store.read() as transaction:
-        row = transaction.execute(asked.where(which)).first()
+        row = transaction.execute(_hooks().where(hooks.c.subscription == subscription)).first()
     return None if row is None else Hook(**row._mapping)
 
 
-def due(store: Store, subscriptions: Sequence[int], limit: int) -> dict[int, tuple[Hook, list[Item] | None]]:
-    """The webhooks of these subscriptions, each with what waits for it, all in one look.
-
-    None instead of the items: there are too many, or digests among them.
-    """
+def _hooks() -> Select[Any]:
     columns = [column for column in hooks.c if column.name != "subscription"]
     asked = select(hooks.c.subscription, own.c.account, *columns).join(own, own.c.number == hooks.c.subscription)
+    return asked.where(own.c.state != DELETED)
+
+
+def due(store: Store, subscriptions: Sequence[int], limit: int) -> dict[int, Waiting]:
+    """The webhooks of these subscriptions, each with what waits for it, all in one look."""
     found: dict[int, Hook] = {}
     with store.read() as transaction:
         for first in range(0, len(subscriptions), LOOKED_UP):
-            which = hooks.c.subscription.in_(subscriptions[first : first + LOOKED_UP]) & (own.c.state != DELETED)
-            for row in transaction.execute(asked.where(which)):
+            among = hooks.c.subscription.in_(subscriptions[first : first + LOOKED_UP])
+            for row in transaction.execute(_hooks().where(among)):
                 found[row.subscription] = Hook(**row._mapping)
-        items = items_after(transaction, {number: one.cursor for number, one in found.items()}, limit)
-    return {number: (one, None if items is None else items[number]) for number, one in found.items()}
+        items = webhook_items(transaction, sorted(found), limit)
+    return {number: Waiting(one, None if items is None else items[number]) for number, one in found.items()}
 
 
 def waiting(store: Store) -> list[tuple[int, float | None]]:

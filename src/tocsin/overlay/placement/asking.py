@@ -31,7 +31,6 @@ Answered: TypeAlias = Callable[[Any, Seconds], list[Effect]]
 """Called with the answer, or with None when there is none."""
 
 AGAIN_SECONDS = 2.0
-ATTEMPTS_MAX = 20
 
 
 @dataclass(slots=True)
@@ -52,6 +51,7 @@ class Asking:
         AskDocument: GivenDocument,
     }  # fmt: skip
     """What each question is answered with; another placement has its own."""
+    attempts_max: ClassVar[int] = 20
 
     def __init__(self, chord: Chord) -> None:
         self.chord = chord
@@ -73,11 +73,11 @@ class Asking:
         question: Callable[[int], Message],
         now: Seconds,
         then: Answered,
-        attempts_max: int = ATTEMPTS_MAX,
+        attempts_max: int | None = None,
     ) -> list[Effect]:
         """Asks the owner of a key, or a node; `question` is given its number."""
         self._last += 1
-        self._open[self._last] = _Question(to, question(self._last), then, attempts_max)
+        self._open[self._last] = _Question(to, question(self._last), then, attempts_max or self.attempts_max)
         return self._send(self._last, now)
 
     def _send(self, number: int, now: Seconds) -> list[Effect]:

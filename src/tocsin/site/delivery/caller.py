@@ -98,7 +98,7 @@ class Kept:
         return self._make(origin)
 
     async def give(self, origin: httpcore.Origin, one: httpcore.AsyncHTTPConnection) -> None:
-        """It is not needed any more: kept if it can be used again, in place of the one that was unused for longest."""
+        """It is not needed any more: kept if it can be used again, in place of an older one if there are too many."""
         if not one.is_idle() or one.is_closed():
             await one.aclose()
             return
@@ -136,7 +136,7 @@ class Caller:
                 origin, ssl_context=context, keepalive_expiry=KEPT_SECONDS, network_backend=backend
             )
 
-        self._kept = Kept(connection, settings.delivery_connections_max // 2)
+        self._kept = Kept(connection, max(1, settings.delivery_connections_max // 2))
         self._open = asyncio.Semaphore(settings.delivery_connections_max)
 
     async def call(self, url: str, headers: dict[str, str], body: bytes) -> Answer:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine
 from hashlib import blake2b
 from http import HTTPStatus
 from random import random
-from typing import Any, TypeAlias
+from typing import Any
 
 from tocsin.site import reading
 from tocsin.site.bell import Bell
@@ -38,10 +38,9 @@ from tocsin.site.settings import DeliverySettings
 from tocsin.store import Store, channels, inbox, webhooks
 from tocsin.store.inbox import Item
 from tocsin.store.relations import NO_STATISTICS
-from tocsin.store.webhooks import GONE, Attempt, GivenUp, Hook
+from tocsin.store.webhooks import GONE, Attempt, GivenUp, Hook, Waiting
 
 log = logging.getLogger(__name__)
-Due: TypeAlias = dict[int, tuple[Hook, list[Item] | None]]
 
 ITEMS = 100  # that a task reads at once
 ITEMS_TOGETHER = 1_000  # that are read for many tasks at once
@@ -230,7 +229,7 @@ class _Shift:
 
     # --- delivering ----------------------------------------------------------------------------
 
-    async def _deliver(self, subscription: int, read: asyncio.Task[Due]) -> None:
+    async def _deliver(self, subscription: int, read: asyncio.Task[dict[int, Waiting]]) -> None:
         try:
             await self._deliver_all(subscription, read)
         except asyncio.CancelledError:
@@ -245,7 +244,7 @@ class _Shift:
                 self._make_ready(subscription)
             self._moved.set()
 
-    async def _deliver_all(self, subscription: int, read: asyncio.Task[Due]) -> None:
+    async def _deliver_all(self, subscription: int, read: asyncio.Task[dict[int, Waiting]]) -> None:
         found, items = (await asyncio.shield(read)).get(subscription, (None, None))
         while found is not None and not self._owner._stopping.is_set():
             if is_channel(found.url):
@@ -299,8 +298,9 @@ class _Shift:
     async def _look_for_gone(self) -> None:
         """Goes on with webhooks that were gone and are set anew."""
         while True:
-            if self._gone:
-                for subscription in self._gone - await asyncio.to_thread(webhooks.still_gone, self._store):
+            known = set(self._gone)  # as it was before the look: what is noted during it may not be seen by it
+            if known:
+                for subscription in known - await asyncio.to_thread(webhooks.still_gone, self._store):
                     self._gone.discard(subscription)
                     self._waiting.discard(subscription)
                     self._make_ready(subscription)

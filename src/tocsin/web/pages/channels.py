@@ -13,6 +13,7 @@ from tocsin.site.delivery.caller import Answer
 from tocsin.site.problems import Conflict, Invalid, NotFound, Problem
 from tocsin.store import channels as kept
 from tocsin.store import subscriptions
+from tocsin.store.webhooks import GONE
 from tocsin.web.pages.view import View
 
 LISTED = 200
@@ -32,7 +33,7 @@ def _page(view: View, status: int = 200, **more: object) -> Response:
             {**saved.as_json(one), "at": one.created, "uses": counts[saved.target_in(one).stored]}
             for one in saved.listed(view.site, owner)
         ],
-        "hooks": [{**use._asdict(), "place": _place(use.url)} for use in uses if not is_channel(use.url)],
+        "hooks": [_hook(use) for use in uses if not is_channel(use.url)],
         "feeds": [
             {
                 "what": _what(feed),
@@ -48,6 +49,11 @@ def _page(view: View, status: int = 200, **more: object) -> Response:
         "mistake": None,
     }
     return view.page("channels.html", status, **(values | more))
+
+
+def _hook(use: kept.Use) -> dict[str, object]:
+    """A webhook as it is shown; one that said it is gone has no next try."""
+    return {**use._asdict(), "place": _place(use.url), "next_try": None if use.next_try == GONE else use.next_try}
 
 
 def _place(url: str) -> str:

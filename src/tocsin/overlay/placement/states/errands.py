@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tocsin.overlay.chord import Chord
-from tocsin.overlay.key import Key
-from tocsin.overlay.message import Address, Message
 from tocsin.overlay.node import Effect, Seconds, Send, Token, Wake
-from tocsin.overlay.placement.asking import Answered, Asking
+from tocsin.overlay.placement.asking import Asking
 from tocsin.overlay.placement.states.messages import (
     Candidates,
     Expanded,
@@ -23,13 +20,13 @@ from tocsin.overlay.placement.states.messages import (
 
 AGAIN_SECONDS = 4.0
 AGAIN_SECONDS_MAX = 8.0
-ATTEMPTS_MAX = 12
 
 
 class Errands(Asking):
     """Numbers questions, and gives answers to those who wait for them."""
 
     name = "state errands"
+    attempts_max = 12
     answers: ClassVar[dict[type, type[Any]]] = {
         IndexQuery: Indexed, ExpandState: Expanded, RecExpandState: RecExpanded, Candidates: Taken,
     }  # fmt: skip
@@ -38,17 +35,6 @@ class Errands(Asking):
         """`life` is another number each time the node begins again: no answer is taken for another one's."""
         super().__init__(chord)
         self._last = life << 32
-
-    def ask(
-        self,
-        to: Key | Address,
-        question: Callable[[int], Message],
-        now: Seconds,
-        then: Answered,
-        attempts_max: int = ATTEMPTS_MAX,
-    ) -> list[Effect]:
-        """Asks the owner of a key, or a node; `question` is given its number."""
-        return super().ask(to, question, now, then, attempts_max)
 
     def _send(self, number: int, now: Seconds) -> list[Effect]:
         errand = self._open[number]
