@@ -1,6 +1,6 @@
 """What does nesting cost? Ten thousand nested subscriptions on the eLife papers by date, beside as many plain ones.
 
-    python benchmarks/bench_nested.py [--subscriptions 10000] [--store]
+    python benchmarks/bench_nested.py [--size small|full] [--subscriptions 10000] [--store]
 
 Prints one JSON object: documents per second of processor time, since machines are shared (matching only; papers are
 read before; `--store`, which waits for the disk, by the clock on the wall), notifications, and how many of them are of
@@ -33,6 +33,7 @@ from tocsin.query import Query
 
 BATCH = 256
 BAR = 3.0
+SIZES = {"small": (1_000, 4_000), "full": (10_000, None)}  # subscriptions; papers, oldest first
 FIELDS = {"authors": "author", "cites": "citation", "title": "title", "abstract": "abstract"}
 
 
@@ -140,12 +141,15 @@ def _result(documents: int, seconds: float, told: list[Any], nested: NestedSubsc
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--subscriptions", type=int, default=10_000)
+    parser.add_argument("--size", choices=sorted(SIZES), default="full")
+    parser.add_argument("--subscriptions", type=int, help="another number than the size's")
     parser.add_argument("--store", action="store_true")
     given = parser.parse_args(arguments)
-    documents = papers()
-    nested, plain = queries(documents, given.subscriptions)
-    found: dict[str, Any] = {"documents": len(documents), "subscriptions": given.subscriptions}
+    number, most = SIZES[given.size]
+    number = given.subscriptions or number
+    documents = papers()[:most]
+    nested, plain = queries(documents, number)
+    found: dict[str, Any] = {"documents": len(documents), "subscriptions": number}
     found["plain"] = run_plain(plain, documents)
     found["nested"] = run_nested(nested, documents)
     found["times"] = round(found["plain"]["documents_per_second"] / found["nested"]["documents_per_second"], 2)

@@ -1,6 +1,6 @@
 """A hundred thousand similarity subscriptions on real abstracts, one core.
 
-    python benchmarks/bench_similarity.py [--subscriptions 100000] [--documents 2000]
+    python benchmarks/bench_similarity.py [--size small|full] [--subscriptions 100000] [--documents 2000]
 
 Texts are titles of eLife and ACL papers and sentences of their abstracts, thresholds 0.2 to 0.5; documents are other
 abstracts. Prints one JSON object: documents per second from text to matches, how long the texts take to register and
@@ -29,6 +29,7 @@ from tocsin.match.similarity import SimilarityIndex
 from tocsin.query.score import similarity
 
 BAR = 500
+SIZES = {"small": 5_000, "full": 100_000}  # subscriptions
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5)
 CHECKED = 2
 
@@ -51,18 +52,18 @@ def texts(rows: list[tuple[str, str]], count: int) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--subscriptions", type=int, default=100_000)
+    parser.add_argument("--size", choices=sorted(SIZES), default="full")
+    parser.add_argument("--subscriptions", type=int, help="another number than the size's")
     parser.add_argument("--documents", type=int, default=2_000)
     given = parser.parse_args(arguments)
+    subscriptions = given.subscriptions or SIZES[given.size]
     rng = np.random.default_rng(1)
     rows = papers()
     rng.shuffle(rows)
     stream, rest = rows[: given.documents], rows[given.documents :]
     documents = [Document(f"{number}", {"abstract": (abstract,)}) for number, (_, abstract) in enumerate(stream)]
     statistics = Statistics.of((Document("", {"abstract": (abstract,)}) for _, abstract in rows[:20_000]), Analysis())
-    asked = [
-        (text, THRESHOLDS[number % len(THRESHOLDS)]) for number, text in enumerate(texts(rest, given.subscriptions))
-    ]
+    asked = [(text, THRESHOLDS[number % len(THRESHOLDS)]) for number, text in enumerate(texts(rest, subscriptions))]
 
     start = perf_counter()
     index = SimilarityIndex(Analysis())

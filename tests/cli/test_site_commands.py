@@ -81,6 +81,29 @@ def test_a_file_of_subscriptions(run, tmp_path):
     assert "not_found" in err
 
 
+def test_thumbs_move_a_subscription_that_learns(run, tmp_path):
+    def words(found):
+        return {row["word"] for text in found["feedback"]["texts"] for row in text["words"]}
+
+    learns = run("publisher-2", "subscribe", 'about ~ "jaguar" >= 0.1', "--id", "cats", "--feedback")
+    assert learns[0] == 0
+    assert learns[1][0]["feedback"] is True
+    file = tmp_path / "cats.jsonl"
+    file.write_text('{"id": "cat", "about": "jaguar in the forest"}\n{"id": "car", "about": "jaguar on the road"}\n')
+    assert run("publisher-2", "publish", "-d", str(file))[0] == 0
+    eventually(lambda: len(run("publisher-2", "notifications")[1]) == 2)
+    assert "forest" in words(run("publisher-2", "subscribe", "--thumb", "cats", "cat", "up")[1][0])
+    moved = run("publisher-2", "subscribe", "--thumb", "cats", "car", "down")[1][0]
+    assert {one["document"]: one["thumb"] for one in moved["feedback"]["thumbs"]} == {"cat": "up", "car": "down"}
+    taken = run("publisher-2", "subscribe", "--thumb", "cats", "cat", "none")[1][0]
+    assert [one["document"] for one in taken["feedback"]["thumbs"]] == ["car"]
+    assert run("publisher-2", "subscribe", "--show", "cats")[1] == [taken]
+    status, out, err = run("publisher-2", "subscribe", "--thumb", "cats", "nothing", "up")
+    assert (status, out) == (1, [])
+    assert "nothing" in err
+    assert main(["subscribe", "--thumb", "cats", "cat", "sideways"]) == 2
+
+
 def test_a_bad_query_exits_1_and_shows_where(run):
     status, out, err = run("subscriber-file", "subscribe", "--", "-")
     assert (status, out) == (1, [])
