@@ -61,7 +61,7 @@ class SnapshotError(TocsinError):
 
 
 class StoreError(TocsinError):
-    """The store cannot be opened, or is of another format."""
+    """The store cannot be opened, is of another format, or does not answer."""
 
 
 class PipelineError(TocsinError):

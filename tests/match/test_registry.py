@@ -44,6 +44,17 @@ def test_ids_are_found_again_whatever_their_length() -> None:
     assert ids.find(names[7]) == 5_001
 
 
+def test_what_is_no_xml_holds_no_path_and_stops_nothing() -> None:
+    registry = Registry()
+    registry.add("path", xpath="//b")
+    registry.add("word", "peer")
+    bad = Document("bad", {"t": ("peer",)}, xml="<a><b></a>")
+    deep = Document("deep", {}, xml="<a>" * 600 + "<b/>" + "</a>" * 600)  # a site may allow more than 512
+    assert matches(registry, [bad, deep, Document("good", {}, xml="<a><b/></a>")]) == {
+        (0, "word"), (1, "path"), (2, "path"),
+    }  # fmt: skip
+
+
 def test_a_subscription_can_be_replaced_and_removed() -> None:
     registry = Registry()
     registry.add("a", "peer")

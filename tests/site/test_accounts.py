@@ -12,6 +12,8 @@ from tocsin.errors import SettingError
 from tocsin.site import accounts, life
 from tocsin.site.accounts import Right, Role
 from tocsin.site.problems import Conflict, Invalid, NotFound
+from tocsin.site.settings import Quotas, SiteSettings
+from tocsin.site.site import Site
 from tocsin.store import Store, journal
 
 
@@ -77,6 +79,20 @@ def test_names_roles_and_quotas_are_checked(site, ann):
     assert accounts.find(site.store, "eve").quotas.subscriptions_max == 3
     assert accounts.change(site.store, "eve", role="publisher").role is Role.PUBLISHER
     assert accounts.change(site.store, "eve", quotas={"documents_per_second": 2}).quotas.subscriptions_max == 3
+
+
+def test_quotas_of_the_site_are_those_of_accounts_without_their_own(tmp_path):
+    store = Store(tmp_path)
+    settings = SiteSettings(quotas=Quotas(subscriptions_max=5, calls_per_second=0.5))
+    for name, own in (("ann", None), ("bob", {"calls_per_second": 9.0})):
+        made = accounts.create(store, name, "subscriber", own, settings.quotas)
+        site = Site(store, settings)
+        assert site.authenticate(accounts.token(store, name)) == made == accounts.find(store, name, settings.quotas)
+    assert made.quotas.subscriptions_max == 5
+    assert made.quotas.calls_per_second == 9.0
+    later = accounts.find(store, "bob", Quotas(subscriptions_max=7, calls_per_second=1.0)).quotas
+    assert (later.subscriptions_max, later.calls_per_second) == (7, 9.0)  # only what is its own stays as it was
+    store.close()
 
 
 def test_roles_may_what_the_contract_says():

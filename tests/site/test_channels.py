@@ -19,7 +19,7 @@ from tests.site.mailbox import receiving_mail
 from tests.site.test_addresses import CLOSED_HOSTS
 from tocsin.site import accounts, intake, life
 from tocsin.site.accounts import Account
-from tocsin.site.channels import atom, links
+from tocsin.site.channels import atom, links, saved
 from tocsin.site.channels.address import Target, channel_of, is_channel, target_of
 from tocsin.site.channels.digest import compose, groups_of
 from tocsin.site.channels.sender import ChannelSender, mail_to
@@ -27,7 +27,7 @@ from tocsin.site.channels.settings import ChannelSettings
 from tocsin.site.channels.telling import Telling, Told, told_of
 from tocsin.site.delivery.caller import Answer
 from tocsin.site.local import LocalPipeline
-from tocsin.site.problems import Invalid, NotFound
+from tocsin.site.problems import Invalid, NotFound, OverQuota
 from tocsin.site.site import Site
 from tocsin.store import Store, channels, inbox, subscriptions
 from tocsin.store.inbox import Item
@@ -427,3 +427,22 @@ def test_a_feed_of_somebody_elses_subscription_cannot_be_made(site, ann, bob):
         links.make_feed(site.store, bob, subscription="mine")
     with pytest.raises(Invalid):
         links.make_feed(site.store, ann, subscription="mine", tag="x")
+
+
+def test_a_token_with_a_number_that_no_store_has_is_none_of_ours(site, ann):
+    for raw in (b"\xff" * 32, b"\x80" + bytes(31), bytes(32)):
+        token = links.written(raw)
+        assert links.mailbox_in(site.store, token) is None
+        with pytest.raises(NotFound):
+            links.unsubscribe(site, token)
+        with pytest.raises(NotFound):
+            saved.with_code(site.store, token)
+
+
+def test_an_account_has_a_limited_number_of_feeds(site, ann, bob, monkeypatch):
+    monkeypatch.setattr(links, "FEEDS_MAX", 3)
+    for tag in "abc":
+        links.make_feed(site.store, ann, tag=tag)
+    with pytest.raises(OverQuota, match="at most 3 feeds"):
+        links.make_feed(site.store, ann, tag="d")
+    links.make_feed(site.store, bob, tag="a")

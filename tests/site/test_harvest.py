@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import tarfile
 import time
@@ -532,6 +533,15 @@ def test_a_watched_folder_brings_new_and_changed_files(store, tmp_path):
     second = one_visit(store, number, AT_ONCE)
     assert (second.found.new, second.found.repeated) == (2, 1)
     assert [one.id for one in all_documents(store)] == ["1", "4", "3"]
+
+
+def test_a_file_with_bad_xml_loses_nothing_else(store, tmp_path):
+    lines = [{"id": "1", "xml": "<a><b></a>"}, {"id": "2", "xml": "<a/>"}, {"id": "3\0"}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    number = sources.add(store, AT_ONCE, ROOT, {"kind": "folder", "address": str(tmp_path)}).number
+    found = one_visit(store, number, AT_ONCE).found
+    assert (found.new, len(found.refused)) == (1, 2)
+    assert [one.id for one in all_documents(store)] == ["2"]
 
 
 def test_a_file_that_is_still_written_waits(store, tmp_path):

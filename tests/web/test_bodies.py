@@ -30,6 +30,7 @@ SMALL = replace(
     body_silence_seconds_max=0.5,
     body_bytes_per_second_min=100,
     header_bytes_max=8_000,
+    keyed_bytes_max=50_000,
 )
 
 
@@ -72,6 +73,13 @@ def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_sent(served):
     answer = raw(served, head("POST", "/api/v1/documents", "Content-Type: application/json", "Content-Length: 20001"))
     assert b" 413 " in answer.splitlines()[0]
     assert b'"too_large"' in answer
+
+
+def test_a_body_that_is_read_whole_for_its_key_may_be_less(served):
+    body = lines(*({"id": f"key{n}", "t": "x" * 4_000} for n in range(15)))
+    client = served.client()
+    error_of(client.post("documents", content=body, headers=NDJSON | {"Idempotency-Key": "large"}), 413, "too_large")
+    assert client.post("documents", content=body, headers=NDJSON).json()["accepted"] == 15
 
 
 @pytest.mark.parametrize(("path", "type", "size"), [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.web.serving import NDJSON, error_of, lines
+from tocsin.web import repeats
 
 
 def key(name: str) -> dict[str, str]:
@@ -52,6 +53,15 @@ def test_keys_of_different_accounts_do_not_meet(served):
     one, other = served.client("subscriber-a"), served.client("subscriber-b")
     assert one.post("subscriptions", json={"query": "x"}, headers=key("same")).status_code == 201
     assert other.post("subscriptions", json={"query": "y"}, headers=key("same")).status_code == 201
+
+
+def test_an_account_has_few_calls_with_a_key_under_way(served, monkeypatch):
+    url = served.site.store.url
+    monkeypatch.setattr(repeats, "_running", {(url, "subscriber-many", str(n)) for n in range(4)})
+    error_of(served.client("subscriber-many").post("subscriptions", json={"query": "x"}, headers=key("k")), 429)
+    assert (
+        served.client("subscriber-few").post("subscriptions", json={"query": "x"}, headers=key("k")).status_code == 201
+    )
 
 
 def test_a_refused_call_gives_its_key_back(served):

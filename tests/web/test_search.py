@@ -49,4 +49,5 @@ def test_a_mistake_is_shown_where_it_is(served):
     error = error_of(client.get("search", params={"q": "peer AND (grid"}), 422, "query_syntax")
     assert error["position"] == 9
     error_of(client.get("search"), 422)
-    error_of(client.get("search", params={"q": "x", "after": "nonsense!"}), 422)
+    for after in ("nonsense!", "NQ", "W251bGwsIngiXQ"):  # no base64, a number, [null, "x"]
+        error_of(client.get("search", params={"q": "x", "after": after}), 422)

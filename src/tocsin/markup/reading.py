@@ -27,6 +27,8 @@ from tocsin.settings import DEFAULTS, MarkupLimits
 IntArray = npt.NDArray[np.int32]
 
 LIMITS = DEFAULTS.markup
+ANY_SIZE = MarkupLimits(1 << 40, 4_000, 1 << 40, 1 << 30)
+"""The document was accepted before, by a site with limits of its own."""
 
 
 def read_markup(source: bytes | str, limits: MarkupLimits = LIMITS) -> Markup:
@@ -46,6 +48,19 @@ def read_markup(source: bytes | str, limits: MarkupLimits = LIMITS) -> Markup:
         refuse(str(error.msg), error.lineno or 1)
     _check_log(parser)
     return _scanned(data, limits) or _by_events(data, limits)
+
+
+def read_accepted(source: str | None) -> Markup | None:
+    """The events of a document that was accepted; None if it has no XML, or none that this Tocsin would accept.
+
+    No path holds there: one such document must not stop all that come after it.
+    """
+    if source is None:
+        return None
+    try:
+        return read_markup(source, ANY_SIZE)
+    except DocumentError:
+        return None
 
 
 class _Judge:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tocsin.markup import read_markup
+from tocsin.markup import read_accepted
 from tocsin.match.nested import Reason
 from tocsin.model import Document, Subscription
 from tocsin.query.ast import And, Atom, Equals, Exists, In, Near, Not, Or, Prefix, Query, Range, Similar, Words, atoms
@@ -39,8 +39,8 @@ def why(subscription: Subscription, document: Document, knowledge: Knowledge, ve
     `vector`: the document's, if it is known already.
     """
     found = {} if subscription.query is None else evidence(subscription.query, document, knowledge, vector)
-    if subscription.path is not None and document.xml is not None:
-        selected = evidence_xpath(subscription.path, read_markup(document.xml))
+    if subscription.path is not None and (markup := read_accepted(document.xml)) is not None:
+        selected = evidence_xpath(subscription.path, markup)
         found["xpath"] = None if selected is None else {"path": selected[0], "text": selected[1]}
     if isinstance(knowledge, Traced):
         found["nested"] = [told(reason) for reason in knowledge.reasons(document)]

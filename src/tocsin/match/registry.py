@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.errors import QueryError, SnapshotError
-from tocsin.markup import read_markup
+from tocsin.markup import read_accepted
 from tocsin.match.engine import Counts
 from tocsin.match.ids import Ids
 from tocsin.match.index import ANY_SIZE, QueryIndex, is_plain
@@ -226,9 +226,9 @@ class Registry:
     def _paths_held(self, documents: Iterable[tuple[int, Document]]) -> I64:
         """The pairs of place and owner whose path selects something, each as one number, ascending."""
         found = [
-            self.paths.match(read_markup(document.xml)) | np.int64(place << OWNER_BITS)
+            self.paths.match(markup) | np.int64(place << OWNER_BITS)
             for place, document in documents
-            if document.xml is not None
+            if (markup := read_accepted(document.xml)) is not None
         ]
         return np.concatenate(found) if found else np.empty(0, np.int64)
 

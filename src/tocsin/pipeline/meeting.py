@@ -29,7 +29,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from tocsin.errors import SnapshotError
 from tocsin.intake import document_from_json
-from tocsin.markup import read_markup
+from tocsin.markup import read_accepted
 from tocsin.match.explain import why
 from tocsin.match.registry import Registry
 from tocsin.match.rendezvous.batch import BatchFacts, MeetingPlan, Strategy, plan_meeting
@@ -335,7 +335,8 @@ def _matches(subscription: Subscription, document: Document, knowledge: Knowledg
         return False
     if subscription.path is None:
         return True
-    return document.xml is not None and holds_xpath(subscription.path, read_markup(document.xml))
+    markup = read_accepted(document.xml)
+    return markup is not None and holds_xpath(subscription.path, markup)
 
 
 def _score(subscription: Subscription, document: Document, knowledge: Knowledge) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tocsin.errors import QueryError
-from tocsin.markup import read_markup
+from tocsin.markup import read_accepted
 from tocsin.match.engine import Counts
 from tocsin.match.explain import told, why
 from tocsin.match.nested.subscriptions import NestedSubscriptions
@@ -147,7 +147,8 @@ def hits_of(found: Iterable[Found]) -> Hits:
 
 def _path_holds(subscription: Subscription, document: Document) -> bool:
     path = subscription.path
-    return path is not None and document.xml is not None and holds_xpath(path, read_markup(document.xml))
+    markup = None if path is None else read_accepted(document.xml)
+    return path is not None and markup is not None and holds_xpath(path, markup)
 
 
 def _last(transaction: Transaction, stored: StoredSets) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tocsin.markup import read_markup
+from tocsin.markup import read_accepted
 from tocsin.match.explain import why
 from tocsin.match.registry import Registry
 from tocsin.model import Subscription
@@ -112,8 +112,8 @@ def _preview_nested(
 
 
 def _selects(store: Store, path: XPath, position: int) -> bool:
-    xml = documents.at_positions(store, [position])[position].document().xml
-    return xml is not None and holds_xpath(path, read_markup(xml))
+    markup = read_accepted(documents.at_positions(store, [position])[position].document().xml)
+    return markup is not None and holds_xpath(path, markup)
 
 
 def _weights(statistics: StatisticsRef | None) -> Statistics:

@@ -73,13 +73,18 @@ class Account:
         return self.role is Role.ADMIN
 
 
-def create(store: Store, name: str, role: Role | str, quotas: Quotas | Mapping[str, Any] | None = None) -> Account:
-    """Makes an account; Invalid or Conflict if that cannot be."""
+def create(
+    store: Store,
+    name: str,
+    role: Role | str,
+    quotas: Quotas | Mapping[str, Any] | None = None,
+    base: Quotas = DEFAULT_QUOTAS,
+) -> Account:
+    """Makes an account; Invalid or Conflict if that cannot be. Quotas that it is not given are the base's."""
     if not _NAME.fullmatch(name):
         raise Invalid('a name has 1 to 100 letters, digits, ".", "_", "-" and "@"', field="name")
-    own = quotas_of(quotas)
-    account = Account(name, role_of(role), own)
-    if not kept.add(store, name, account.role.value, asdict(own) if quotas is not None else {}):
+    account = Account(name, role_of(role), quotas_of(quotas, base))
+    if not kept.add(store, name, account.role.value, _own(quotas)):
         raise Conflict(f"there is an account {name!r} already", field="name")
     return account
 
@@ -107,12 +112,20 @@ def quotas_of(given: Quotas | Mapping[str, Any] | None, base: Quotas = DEFAULT_Q
     return Quotas(**{**asdict(base), **given})
 
 
-def find(store: Store, name: str) -> Account:
+def _own(quotas: Quotas | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return asdict(quotas) if isinstance(quotas, Quotas) else quotas or {}
+
+
+def find(store: Store, name: str, base: Quotas = DEFAULT_QUOTAS) -> Account:
     """The account of this name; NotFound."""
+    return _account(_kept(store, name), base)
+
+
+def _kept(store: Store, name: str) -> KeptAccount:
     found = kept.find(store, name)
     if found is None:
         raise NotFound(f"there is no account {name!r}")
-    return _account(found)
+    return found
 
 
 def listed(store: Store, after: str = "", limit: int = 1_000) -> list[KeptAccount]:
@@ -124,9 +137,10 @@ def change(
     store: Store, name: str, *, role: Role | str | None = None, quotas: Quotas | Mapping[str, Any] | None = None
 ) -> Account:
     """Gives an account another role or other quotas."""
-    old = find(store, name)
+    old = _kept(store, name)
     new_role = None if role is None else role_of(role)
-    new_quotas = None if quotas is None else asdict(quotas_of(quotas, old.quotas))
+    quotas_of(quotas)  # refuses what is none
+    new_quotas = None if quotas is None else {**old.quotas, **_own(quotas)}
     kept.change(store, name, role=new_role, quotas=new_quotas)
     return find(store, name)
 
@@ -137,8 +151,8 @@ def disable(store: Store, name: str, disabled: bool = True) -> None:
         raise NotFound(f"there is no account {name!r}")
 
 
-def _account(found: KeptAccount, quotas: Quotas = DEFAULT_QUOTAS) -> Account:
-    return Account(found.name, Role(found.role), quotas_of(found.quotas, quotas))
+def _account(found: KeptAccount, base: Quotas) -> Account:
+    return Account(found.name, Role(found.role), quotas_of(found.quotas, base))
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------
@@ -158,13 +172,10 @@ def hash_of(token: str) -> bytes:
     return blake2b(token.encode("utf-8", "surrogatepass"), digest_size=32, person=b"tocsin-token").digest()
 
 
-def authenticate(store: Store, token: str, quotas: Quotas = DEFAULT_QUOTAS) -> Account | None:
-    """Whose token this is; None if it is nobody's, has expired, or its account is disabled.
-
-    The quotas are those of accounts that have none of their own.
-    """
+def authenticate(store: Store, token: str, base: Quotas = DEFAULT_QUOTAS) -> Account | None:
+    """Whose token this is; None if it is nobody's, has expired, or its account is disabled."""
     found = kept.owner(store, hash_of(token), time.time())
-    return None if found is None else _account(found, quotas)
+    return None if found is None else _account(found, base)
 
 
 def tokens_of(store: Store, account: str) -> list[KeptToken]:

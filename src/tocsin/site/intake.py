@@ -10,6 +10,7 @@ from tocsin.errors import DocumentError
 from tocsin.intake import document_from_json, document_from_object, shown
 from tocsin.markup import read_markup
 from tocsin.model import Document
+from tocsin.settings import MarkupLimits
 from tocsin.site.accounts import Account
 from tocsin.site.problems import NotFound, Problem, problem_of
 from tocsin.store import documents, journal
@@ -92,11 +93,16 @@ def _document(site: Site, one: Offered) -> Document:
         document = one
     else:
         document = document_from_object(one, limits)
+    check(document, site.settings.base.markup)
+    return document
+
+
+def check(document: Document, limits: MarkupLimits) -> None:
+    """What a site asks of a document beyond its form, whichever way it comes: DocumentError."""
     if "\0" in document.id or "\0" in (document.source or ""):
         raise DocumentError('"id" or "source" holds the character NUL: leave it out')
     if document.xml is not None:
-        read_markup(document.xml, site.settings.base.markup)
-    return document
+        read_markup(document.xml, limits)
 
 
 def delete(site: Site, account: Account, id: str) -> None:

@@ -402,19 +402,6 @@ def tags(site: Site, account: Account, id: str, names: list[str]) -> Kept:
     return edit(site, account, id, {"tags": names}).kept
 
 
-def rotate_secret(site: Site, account: Account, id: str) -> str:
-    """A new secret for its webhook."""
-    kept = get(site, account, id)
-    channel = kept.about.get("channel")
-    if channel is None:
-        raise Conflict("it has no webhook", field="channel")
-    secret = new_secret()
-    with site.store.write() as transaction:
-        subscriptions.point_in(transaction, kept.number, Webhook(channel["url"], secret))
-        journal.note_in(transaction, account.name, "rotate secret", id)
-    return secret
-
-
 def delete(site: Site, account: Account, id: str) -> None:
     """Ends it for good. What it has told stays readable; what was held, or waits for its webhook, is not told."""
     for left in reversed(range(TRIES)):

@@ -75,6 +75,7 @@ class Searching:
                     self._library.prepare(statistics)  # those who search soon again need not wait for it
             except (TocsinError, OSError, ValueError) as error:  # tantivy says ValueError
                 log.warning("the index of documents is behind: %s", error)
+                is_checked = False  # what it was about to leave out may still be in it
 
     def places(self, query: Query) -> tuple[npt.NDArray[np.int64], Statistics]:
         """Where the documents are that match now, ascending; and by what words are weighed."""

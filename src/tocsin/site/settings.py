@@ -114,5 +114,3 @@ class SiteSettings:
     """Tags of one subscription."""
     thumbs_max: int = 500
     """Thumbs of one subscription that takes feedback: all of them are read again when one is added."""
-    webhook_characters_max: int = 2_000
-    """Of a webhook's address."""

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tocsin.site import life
+from tocsin.site import accounts, life
 from tocsin.site.accounts import Account
 from tocsin.site.bell import Bell
 from tocsin.site.delivery.dispatch import Dispatcher
@@ -140,6 +140,10 @@ class Site:
     def reader(self, account: Account) -> Reader:
         """Reads the bodies of the account's subscriptions."""
         return Reader(self.settings, account, self.analysis, self.views, self.federation is not None)
+
+    def authenticate(self, token: str) -> Account | None:
+        """Whose token this is, with the site's quotas where the account has none of its own."""
+        return accounts.authenticate(self.store, token, self.settings.quotas)
 
     def take(self, account: Account, what: str, amount: float = 1.0) -> None:
         """Counts so many documents or calls against the account's rate; TooFast."""

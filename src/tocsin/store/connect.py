@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, inspect, make_url, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.pool import QueuePool
 
 from tocsin.errors import StoreError
@@ -96,8 +97,9 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that changes something: all of it happens, or nothing."""
+        """A transaction that changes something: all of it happens, or nothing. One in another would wait for itself."""
         with (
+            self._answering(),
             self._turn,
             self.engine.connect().execution_options(tocsin_writes=True) as connection,
             connection.begin(),
@@ -107,8 +109,16 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only looks."""
-        with self.engine.connect() as connection, connection.begin():
+        with self._answering(), self.engine.connect() as connection, connection.begin():
             yield connection
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """A server that is away, a lock that stays or a full disk are one error to those above, who try again."""
+        try:
+            yield
+        except (OperationalError, InterfaceError, NoConnection) as error:
+            raise StoreError(f"{self.shown}: the store does not answer: {_first_line(error)}") from error
 
     # --- what the site says of itself ----------------------------------------------------------
 

@@ -110,8 +110,8 @@ def shown_account(account: Account) -> dict[str, Any]:
     return {"name": account.name, "role": str(account.role), "quotas": asdict(account.quotas)}
 
 
-def _listed(kept: KeptAccount) -> dict[str, Any]:
-    quotas = asdict(accounts.quotas_of(kept.quotas))
+def _listed(site: Site, kept: KeptAccount) -> dict[str, Any]:
+    quotas = asdict(accounts.quotas_of(kept.quotas, site.settings.quotas))
     return {
         "name": kept.name,
         "role": kept.role,
@@ -182,7 +182,7 @@ async def list_accounts(
     """Accounts by name."""
     found = await run_in_threadpool(accounts.listed, site.store, after, limit)
     following = found[-1].name if len(found) == limit else None
-    return json_answer({"items": [_listed(kept) for kept in found], "next": following})
+    return json_answer({"items": [_listed(site, kept) for kept in found], "next": following})
 
 
 @router.post(
@@ -203,7 +203,7 @@ async def make_account(request: Request, caller: Admitted, site: TheSite, limits
         raise Refusal(422, "bad_value", "quotas: an object is needed")
 
     def make() -> tuple[Account, str]:
-        account = accounts.create(site.store, name, role, quotas)
+        account = accounts.create(site.store, name, role, quotas, site.settings.quotas)
         journal.note(site.store, caller.account.name, "account created", account.name, role=str(account.role))
         return account, accounts.token(site.store, account, label)
 
@@ -229,7 +229,7 @@ def _one(site: Site, name: str) -> dict[str, Any]:
         {"label": one.label, "mark": one.mark, "created": stamp(one.created), "expires": stamp(one.expires)}
         for one in accounts.tokens_of(site.store, name)
     ]
-    return {**_listed(kept), "tokens": tokens}
+    return {**_listed(site, kept), "tokens": tokens}
 
 
 @router.patch(

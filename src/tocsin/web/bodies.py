@@ -12,6 +12,7 @@ from hashlib import blake2b
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from tocsin.errors import DocumentError
@@ -179,7 +180,7 @@ class Spool:
     async def fill(self, source: AsyncIterator[bytes]) -> None:
         """Takes everything."""
         async for chunk in source:
-            self._file.write(chunk)
+            await run_in_threadpool(self._file.write, chunk)
             self._digest.update(chunk)
 
     def fingerprint(self) -> bytes:
@@ -189,7 +190,7 @@ class Spool:
     async def chunks(self) -> AsyncIterator[bytes]:
         """What was taken, again."""
         self._file.seek(0)
-        while chunk := self._file.read(CHUNK_BYTES):
+        while chunk := await run_in_threadpool(self._file.read, CHUNK_BYTES):
             yield chunk
 
     def close(self) -> None:

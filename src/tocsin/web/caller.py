@@ -69,7 +69,7 @@ async def admitted(
     if credentials is None:
         raise Refusal(401, "unauthenticated", "send `Authorization: Bearer TOKEN`", headers=UNAUTHENTICATED)
     site = site_of(request)
-    account = await run_in_threadpool(accounts.authenticate, site.store, credentials.credentials)
+    account = await run_in_threadpool(site.authenticate, credentials.credentials)
     if account is None:
         message = "this token is not known, was revoked, or has expired"
         raise Refusal(401, "unauthenticated", message, headers=UNAUTHENTICATED)
@@ -92,7 +92,8 @@ async def acting(
         return caller
     if caller.account.role is not Role.ADMIN:
         raise Refusal(403, "forbidden", "only an administrator may name an account")
-    owner = await run_in_threadpool(accounts.find, site_of(request).store, account)
+    site = site_of(request)
+    owner = await run_in_threadpool(accounts.find, site.store, account, site.settings.quotas)
     return Caller(caller.account, owner, caller.token)
 
 

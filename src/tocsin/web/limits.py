@@ -43,6 +43,10 @@ class WebLimits:
     """How long open calls may take to end when the site stops."""
     key_characters_max: int = 200
     """Length of an Idempotency-Key."""
+    keyed_bytes_max: int = 268_435_456
+    """Size of a body with an Idempotency-Key: it is read whole before anything is done."""
+    keyed_per_account_max: int = 4
+    """Calls with an Idempotency-Key that one account may have under way."""
 
 
 LIMITS = WebLimits()

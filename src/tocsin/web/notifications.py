@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from tocsin.site import accounts, reading
+from tocsin.site import reading
 from tocsin.site.delivery import undelivered
 from tocsin.store import journal
 from tocsin.web.answers import json_answer, not_found
@@ -72,7 +72,7 @@ async def stream(
         await site.bell.wait_async(seen, seconds)
 
     async def is_welcome() -> bool:
-        return await run_in_threadpool(accounts.authenticate, site.store, caller.token) == caller.account
+        return await run_in_threadpool(site.authenticate, caller.token) == caller.account
 
     streams.take(caller.account.name, limits)
     metrics.streams.add()

@@ -37,10 +37,13 @@ async def once(request: Request, site: Site, account: str, do: Do, *, bytes_max:
     mark = (site.store.url, account, key)
     if mark in _running:
         raise Refusal(409, "in_progress", "a call with this key is under way", headers={"Retry-After": "1"})
+    if sum(store == mark[0] and owner == account for store, owner, _ in _running) >= limits.keyed_per_account_max:
+        message = f"{limits.keyed_per_account_max} calls with a key are under way: wait for one of them"
+        raise Refusal(429, "too_many", message, headers={"Retry-After": "1"})
     _running.add(mark)
     spool = Spool()
     try:
-        await spool.fill(chunks(request, bytes_max, limits))
+        await spool.fill(chunks(request, min(bytes_max, limits.keyed_bytes_max), limits))
         return await _once(request, site, (account, key), spool, do)
     finally:
         spool.close()

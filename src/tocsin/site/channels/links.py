@@ -13,7 +13,7 @@ from urllib.parse import quote
 from tocsin.site import accounts, life
 from tocsin.site.accounts import Account
 from tocsin.site.channels.settings import ChannelSettings
-from tocsin.site.problems import Invalid, NotFound
+from tocsin.site.problems import Invalid, NotFound, OverQuota
 from tocsin.store import Store, channels, journal, subscriptions
 from tocsin.store.channels import AtomFeed, Saved
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PROOF_BYTES = 24
 SALT_BYTES = 16
 USES_MAX = 1_000_000
+FEEDS_MAX = 100
 
 
 def unsubscribe_token(store: Store, number: int) -> str:
@@ -61,10 +62,15 @@ def subscription_in(store: Store, token: str) -> tuple[str, str]:
     raise NotFound("this link is not in force any more")
 
 
+def number_in(raw: bytes) -> int:
+    """The number that a token claims; one that no store has if it is not among those that stores give."""
+    return int.from_bytes(raw[:8], "big") & (1 << 63) - 1
+
+
 def mailbox_in(store: Store, token: str) -> Saved | None:
     """The mailbox that a token is about, if it is about one."""
     raw = read(token)
-    one = channels.find_saved(store, int.from_bytes(raw[:8], "big")) if len(raw) == 8 + PROOF_BYTES else None
+    one = channels.find_saved(store, number_in(raw)) if len(raw) == 8 + PROOF_BYTES else None
     return one if one is not None and hmac.compare_digest(raw[8:], _mailbox_proof(store, one)) else None
 
 
@@ -107,6 +113,8 @@ def make_feed(store: Store, account: Account, subscription: str | None = None, t
         raise Invalid("a feed is of a subscription or of a tag, not of both", field="tag")
     if subscription is not None and subscriptions.find(store, account.name, subscription) is None:
         raise NotFound(f"there is no subscription {subscription[:60]!r}")
+    if len(channels.feeds_of(store, account.name)) >= FEEDS_MAX:
+        raise OverQuota(f"an account keeps at most {FEEDS_MAX} feeds: remove one that is not used")
     salt = secrets.token_bytes(SALT_BYTES)
     return channels.add_feed(store, _mark(_secret(store, salt)), salt, account.name, subscription=subscription, tag=tag)
 

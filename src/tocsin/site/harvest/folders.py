@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
-from tocsin.errors import InputError
+from tocsin.errors import DocumentError, InputError
 from tocsin.files import Input, Located, Rejection, find_inputs, read_documents
 from tocsin.model import Document
 from tocsin.settings import DEFAULTS
 from tocsin.site.harvest.fetch import SourceError
 from tocsin.site.harvest.visit import Ended, Visit
+from tocsin.site.intake import check
 from tocsin.store import harvested
 from tocsin.store.outbox import Letter
 
@@ -73,7 +74,7 @@ def _read(one: Visit, file: Input, done: tuple[bytes, bytes]) -> None:
     def reject(rejection: Rejection) -> None:
         letters.append(Letter(f"{rejection.file}:{rejection.line}", rejection.reason))
 
-    documents = read_documents([file], DEFAULTS.document, reject)
+    documents = _checked(read_documents([file], DEFAULTS.document, reject), reject)
     try:
         while chunk := _located(documents, one.settings.harvest_chunk_items):
             one.count(harvested.arrive_from_file(one.store, one.source, chunk, letters))
@@ -81,6 +82,16 @@ def _read(one: Visit, file: Input, done: tuple[bytes, bytes]) -> None:
     except (InputError, OSError) as error:
         raise SourceError(f"{file.name} cannot be read: {error}"[:500]) from None
     one.count(harvested.arrive_from_file(one.store, one.source, [], letters, done))
+
+
+def _checked(documents: Iterator[Located], reject: Callable[[Rejection], None]) -> Iterator[Located]:
+    for located in documents:
+        try:
+            check(located.document, DEFAULTS.markup)
+        except DocumentError as error:
+            reject(Rejection(located.file, located.line, error.reason))
+        else:
+            yield located
 
 
 def _located(documents: Iterator[Located], size: int) -> list[tuple[str, Document]]:

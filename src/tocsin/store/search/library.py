@@ -507,7 +507,7 @@ def _place(cursor: str) -> tuple[float, str]:
     try:
         score, id = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         return float(score), str(id)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         raise SettingError(
             f"{cursor!r} is no cursor of this search: use the one that came with the last answer"
         ) from None

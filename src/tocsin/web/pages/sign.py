@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from tocsin.site import accounts
 from tocsin.store import journal
 from tocsin.web.pages.session import BEFORE, COOKIE, drop_cookie, new_before, set_cookie
 from tocsin.web.pages.view import SIGN_IN, View, local
@@ -35,7 +34,7 @@ def sign_in(view: View) -> Response:
     client = view.request.client
     view.site.buckets.take(f"sign-in {'' if client is None else client.host}", TRIES_PER_SECOND, 1, "sign-ins")
     token = view.given("token")
-    account = accounts.authenticate(view.site.store, token) if token else None
+    account = view.site.authenticate(token) if token else None
     if account is None:
         return _form(view, "This token is not known, was revoked, or has expired.", 403)
     old = view.request.cookies.get(COOKIE)

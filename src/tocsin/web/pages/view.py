@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tocsin.errors import TocsinError
-from tocsin.site import accounts
 from tocsin.site.accounts import Account, Right
 from tocsin.site.site import Site
 from tocsin.web.answers import Refusal, refusal_of
@@ -129,7 +128,7 @@ async def _view(page: Page, request: Request) -> View | Response:
     session = sessions.find(id) if id else None
     account: Account | None = None
     if session is not None:
-        account = await run_in_threadpool(accounts.authenticate, site.store, session.token)
+        account = await run_in_threadpool(site.authenticate, session.token)
         if account is None:
             sessions.end(id)
             session = None
