@@ -363,6 +363,7 @@ def test_a_range_that_cannot_be_meant_is_refused(text, position, says):
 def test_similarity_names_a_field_a_text_and_a_threshold():
     assert parse('abstract ~ "some text" >= 0.4') == Similar("abstract", "some text", 0.4)
     assert parse('abstract~"some text">=1 a') == And((Similar("abstract", "some text", 1.0), A))
+    assert parse('abstract ~ "a" >= 1e-13') == Similar("abstract", "a", 0.0)  # cosines have twelve decimals
 
 
 @pytest.mark.parametrize(

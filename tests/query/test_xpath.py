@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tarfile
+from itertools import product
+from math import isnan
 
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from tocsin.query.xpath import (
     select_xpath,
     show_xpath,
 )
+from tocsin.query.xpath.semantics import number_of
 from tocsin.settings import QueryLimits
 from tocsin.sim.markup import NAMESPACES, Tangle
 
@@ -205,6 +208,23 @@ def test_all_conformance_cases(data_dir):
         assert bool(selected) == case["match"], case
         assert case["count"] is None or len(selected) == case["count"], case
         assert parse_xpath(show_xpath(path)) == path
+
+
+@pytest.mark.row("Y1")
+def test_numbers_are_what_lxml_reads():
+    texts = ("".join(found) for size in range(1, 5) for found in product("12.eE+- ", repeat=size))
+    element = etree.Element("k")
+    for text in (*texts, "1e400", "-1e400", "1e-400", "1.5e3", "0x1", "1_000", "\u0661", "Infinity", "NaN"):
+        element.text = text
+        said, ours = element.xpath("number(.)"), number_of(text)
+        assert said == ours or (isnan(said) and isnan(ours)), text
+
+
+def test_the_prefix_xml_is_bound_by_itself():
+    document = '<a xml:lang="en"><b/></a>'
+    for text, holds in (("//@xml:lang", True), ('/a[@xml:lang = "en"]/b', True), ("//xml:b", False)):
+        assert holds_xpath(parse_xpath(text), read_markup(document)) == holds
+        assert bool(etree.fromstring(document).xpath(text)) == holds
 
 
 @pytest.mark.row("Y1")

@@ -44,6 +44,7 @@ from tocsin.query.ast import (
     conjunction,
     disjunction,
 )
+from tocsin.query.score import ROUNDING
 from tocsin.query.show import OPERATORS
 from tocsin.settings import DEFAULTS, QueryLimits
 from tocsin.text import KEYWORD, NUMBER, Analysis, fold, has_words, is_field_name, words
@@ -550,7 +551,7 @@ class _Parser:
         threshold = float(value.group())
         if not 0 <= threshold <= 1:
             self.fail(f"the threshold {shorten(value.group())} lies outside [0, 1]", here)
-        return Similar(field, text, threshold)
+        return Similar(field, text, round(threshold, ROUNDING))  # as the cosine is: what is nearly 0 is 0 to everybody
 
     def nested(self, field: str, start: int) -> Query:
         if self.negations and self.monotone:

@@ -42,6 +42,8 @@ from tocsin.settings import DEFAULTS, QueryLimits
 
 T = TypeVar("T")
 
+XML = "http://www.w3.org/XML/1998/namespace"
+
 AXES = ", ".join(axis for axis in Axis if axis is not Axis.SELF)
 OTHER_AXES = frozenset(
     "ancestor ancestor-or-self following following-sibling namespace parent preceding preceding-sibling self".split()
@@ -122,7 +124,7 @@ class _Parser:
 
     def __init__(self, text: str, namespaces: Mapping[str, str], limits: QueryLimits) -> None:
         self.text = text
-        self.namespaces = namespaces
+        self.namespaces = {"xml": XML, **namespaces}  # bound by itself, as XML says
         self.limits = limits
         self.tokens = _tokens(text)
         self.at = 0
@@ -275,7 +277,7 @@ class _Parser:
     def name(self, token: _Token) -> Name:
         prefix, colon, local = token.text.rpartition(":")
         if colon and prefix not in self.namespaces:
-            known = ", ".join(sorted(self.namespaces)) or "none"
+            known = ", ".join(sorted(self.namespaces.keys() - {"xml"})) or "none"
             reason = f"the prefix {prefix!r} has no namespace (given: {known}): add it to the subscription's namespaces"
             self.fail(reason, token)
         uri = self.namespaces[prefix] if colon else ""

@@ -41,7 +41,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)[ \t\r\n]*", re.ASCII)
+_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?\d+)|[eE][+-]?)?[ \t\r\n]*", re.ASCII)
 
 
 def holds_xpath(query: Path, document: Markup) -> bool:
@@ -69,9 +69,11 @@ def evidence_xpath(query: Path, document: Markup, characters: int = 200) -> tupl
 
 
 def number_of(text: str) -> float:
-    """XPath's number(): NaN where the text is none. libxml2 also reads exponents."""
+    """XPath's number(): NaN where the text is none. libxml2 also reads exponents, even without digits."""
     found = _NUMBER.fullmatch(text)
-    return float(found[1]) if found else nan
+    if found is None:
+        return nan
+    return float(found[1]) * float("1e" + found[2]) if found[2] else float(found[1])
 
 
 def value_of(tree: Tree, node: NodeId) -> str:
