@@ -117,6 +117,26 @@ def test_a_reader_resumes_after_any_number_and_after_a_restart():
     assert not [effect for effect in told if isinstance(effect, Deliver)]
 
 
+def test_what_was_read_for_good_is_forgotten_and_still_known():
+    disk: dict[bytes, bytes] = {}
+    node = Post("b", disk)
+    for number in (1, 2, 3):
+        node.handle(Notify(peer("a"), 0, number, 1, notice(number)), 0.0)
+    node.delivery.forget(2)
+    for one in (node, Post("b", disk, 1)):
+        assert [(number, found.document) for number, found in one.delivery.outbox()] == [(3, "d3")]
+        assert list(one.delivery.outbox(after=3)) == []
+        assert not any(b"d1" in kept or b"d2" in kept for kept in disk.values())
+        told = one.handle(Notify(peer("c"), 0, 1, 1, notice(2)), 0.0)
+        assert not [effect for effect in told if isinstance(effect, Deliver)]
+    (told,) = (
+        effect.what for effect in one.handle(Notify(peer("c"), 0, 2, 1, notice(4)), 0.0) if isinstance(effect, Deliver)
+    )
+    assert told.number == 4
+    one.delivery.forget(9)  # more than there are
+    assert list(one.delivery.outbox()) == []
+
+
 def test_what_is_not_wanted_is_heard_and_not_kept():
     node = Post("b")
     node.delivery.accept = lambda one: one.document != "d1"

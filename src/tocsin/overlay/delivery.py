@@ -7,13 +7,17 @@ its last notice is.
 
 A subscriber may be told the same thing by several senders, and again by one that lost its memory. What counts is what
 it is told of: subscription, document, version. Each goes once into the outbox, which has numbers of its own, is on disk
-if there is one, and is read from any number on: a reader that was away resumes where it was.
+if there is one, and is read from any number on: a reader that was away resumes where it was. Of what a reader is done
+with only a mark is kept, by which it is known if it comes again.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 import msgpack
@@ -111,11 +115,17 @@ class Delivery:
         self._disk = disk
         self._streams: dict[Address, _Stream] = {}
         self._ears: dict[tuple[Address, int], _Ear] = {}
-        self._outbox: list[Notice] = []
-        self._had: set[tuple[str, str, int]] = set()
+        self._outbox: deque[Notice] = deque()
+        self._forgotten = 0  # notices that came before those of the outbox
+        self._had: set[bytes] = set()
         for key in sorted(disk or ()):
             assert disk is not None
-            self._keep(Notice(*msgpack.unpackb(disk[key])))
+            kept = msgpack.unpackb(disk[key])
+            if isinstance(kept, bytes):
+                self._had.add(kept)
+                self._forgotten += 1
+            else:
+                self._keep(Notice(*kept))
         node.add(self)
 
     def handlers(self) -> dict[type, Handler]:
@@ -176,13 +186,23 @@ class Delivery:
     # --- the subscriber ----------------------------------------------------------------------------------------------
 
     def outbox(self, after: int = 0) -> Iterator[tuple[int, Notice]]:
-        """Everything after a number, in order."""
-        yield from enumerate(self._outbox[after:], after + 1)
+        """Everything after a number, in order; not what was forgotten."""
+        begin = max(after, self._forgotten)
+        yield from enumerate(islice(self._outbox, begin - self._forgotten, None), begin + 1)
+
+    def forget(self, upto: int) -> None:
+        """Everything up to a number was read for good: it is known if it comes again, and no more."""
+        while self._forgotten < upto and self._outbox:
+            mark = _mark(self._outbox.popleft())
+            self._forgotten += 1
+            if self._disk is not None:
+                self._disk[self._forgotten.to_bytes(8, "big")] = msgpack.packb(mark)
 
     def _keep(self, notice: Notice) -> bool:
-        if notice.name in self._had:
+        mark = _mark(notice)
+        if mark in self._had:
             return False
-        self._had.add(notice.name)
+        self._had.add(mark)
         self._outbox.append(notice)
         return True
 
@@ -193,7 +213,7 @@ class Delivery:
             return diverted
         if not self.accept(notice) or not self._keep(notice):
             return []
-        number = len(self._outbox)
+        number = self._forgotten + len(self._outbox)
         if self._disk is not None:
             packed = msgpack.packb((notice.subscription, notice.document, notice.version, notice.link))
             self._disk[number.to_bytes(8, "big")] = packed
@@ -214,3 +234,7 @@ class Delivery:
         missing = tuple(number for number in gaps if number not in ear.beyond)
         heard = max(ear.upto, gaps.stop - 1) if missing else ear.upto
         return [*effects, Send(message.sender.address, Heard(self.me, message.life, heard, missing))]
+
+
+def _mark(notice: Notice) -> bytes:
+    return blake2b(msgpack.packb(notice.name), digest_size=16).digest()
