@@ -2,6 +2,7 @@
 the preview of a plain query over 10^5 documents in 1 s (p95).
 
     python benchmarks/bench_pages.py --size full
+    python benchmarks/bench_pages.py --size full --only /      # one page, and no previews
 
 Full stores 10^6 notifications of one account, of 200 subscriptions over 14 days, and 2·10^5 documents; small is seconds
 of it. The pages are asked for over HTTP, one after the other, by a browser that is signed in; matches keep arriving
@@ -20,6 +21,7 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -109,12 +111,12 @@ def fill(folder: Path, size: Size) -> None:
     store.close()
 
 
-def measure(folder: Path, size: Size) -> dict[str, dict[str, float]]:
+def measure(folder: Path, size: Size, pages: Sequence[str]) -> dict[str, dict[str, float]]:
     found = {}
     with serving(folder) as served, httpx.Client(base_url=served.url, headers=LIKE_A_BROWSER, timeout=120) as client:
         client.post("/sign-in", data={"seal": seal_of(client.get("/sign-in")), "token": ADMIN_TOKEN})
         admin = accounts.find(served.site.store, accounts.ADMIN)
-        for path in PAGES:
+        for path in pages:
             taken = []
             for n in range(size.calls):
                 arriving = Document(f"new{path}{n}", {"title": (f"word{n % size.subscriptions}",)})
@@ -189,15 +191,19 @@ def measure_previews(folder: Path, size: Size) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="small", help="how much is stored (default small)")
-    size = SIZES[parser.parse_args().size]
+    parser.add_argument("--only", choices=PAGES, help="measure this page alone")
+    asked = parser.parse_args()
+    size = SIZES[asked.size]
+    pages = PAGES if asked.only is None else (asked.only,)
     with tempfile.TemporaryDirectory(prefix="tocsin-pages-") as folder:
         start = time.perf_counter()
         fill(Path(folder), size)
         filled = round(time.perf_counter() - start, 1)
-        told = {"size": size.__dict__, "fill_seconds": filled, "milliseconds": measure(Path(folder), size)}
-    with tempfile.TemporaryDirectory(prefix="tocsin-previews-") as folder:
-        fill_texts(Path(folder), size)
-        told["preview_milliseconds"] = measure_previews(Path(folder), size)
+        told = {"size": size.__dict__, "fill_seconds": filled, "milliseconds": measure(Path(folder), size, pages)}
+    if asked.only is None:
+        with tempfile.TemporaryDirectory(prefix="tocsin-previews-") as folder:
+            fill_texts(Path(folder), size)
+            told["preview_milliseconds"] = measure_previews(Path(folder), size)
     print(json.dumps(told, indent=2))
 
 

@@ -387,6 +387,16 @@ def test_a_reader_that_stops_early_is_no_error(write) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+def test_output_that_cannot_be_written_is_told_in_a_line(write) -> None:
+    documents, subscriptions = write("docs.jsonl", *DOCUMENTS), write("subs.jsonl", {"id": "s", "query": "p2p"})
+    command = [sys.executable, "-m", "tocsin", "match", "-s", subscriptions, "-d", documents]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert done.stderr == b"tocsin match: standard output cannot be written: No space left on device\n"
+
+
 def test_every_command_has_help() -> None:
     for command in ["match", "search", "explain", "tour"]:
         with pytest.raises(SystemExit) as stop:

@@ -47,7 +47,7 @@ def test_subscribe_publish_and_read(run, tmp_path):
     )
     status, out, err = run("publisher-1", "publish", "-d", str(documents))
     assert status == 1
-    assert out == [{"accepted": 2, "rejected": 0}]
+    assert out == [{"accepted": 2, "rejected": 1}]
     assert "papers.jsonl" in err  # the bad one was found before it was sent
     found = eventually(lambda: run("publisher-1", "notifications")[1])
     assert [(one["subscription"], one["document"]) for one in found] == [("peers", "d1")]

@@ -180,6 +180,8 @@ def test_prefixes_resolve_by_the_given_namespaces():
         ("//n:a", 1), ("//m:a", 1), ("//a", 0), ("//n:*", 1), ("//*", 3), ("//@n:k", 1), ("//@k", 1), ("//@n:*", 1),
     ]:  # fmt: skip
         assert len(select_xpath(parse_xpath(text, namespaces), document)) == expected, text
+    with pytest.raises(QuerySyntaxError, match="no default namespace"):
+        parse_xpath("/a", {"": "u"})
 
 
 # --- meaning ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 
 from tocsin.site import audit, intake, life, reading
 from tocsin.store import outbox, schema
@@ -91,7 +91,22 @@ def test_a_row_that_should_not_be_there_is_found(filled):
     outbox.finish(filled.store, batch, [Found(2, 1, "2", 1, 0.5, None)])
     report = audit.run(filled, fill=True)
     assert (report["complete"], report["false"]) == (False, 1)
-    assert report["named"] == [{"subscription": 1, "document": "2", "version": 1, "what": "false"}]
+    difference = {"account": "ann", "subscription": "s", "document": "2", "version": 1, "what": "false"}
+    assert report["named"] == [difference]
+
+
+def test_what_a_nested_subscription_was_told_is_not_called_false(site, ann):
+    """Its sets were other ones then, and an older document may be told because of a later one."""
+    intake.publish(site, ann, [{"id": "old", "author": "Ada"}])
+    life.create(site, ann, {"query": "author:IN:(title:zork)", "id": "nested"})
+    intake.publish(site, ann, [{"id": "new", "title": "zork", "author": "Ada"}])
+    site.pipeline.catch_up()
+    with site.store.read() as transaction:
+        number = transaction.execute(select(schema.revisions.c.number)).scalar_one()
+    batch, _ = outbox.begin(site.store, Batch("other", 1, 0, 2, 0, 0))
+    outbox.finish(site.store, batch, [Found(1, number, "old", 1, 0.0, None)])  # as the stream tells it
+    report = audit.run(site)
+    assert (report["complete"], report["false"], report["missing"], report["unprovable"]) == (True, 0, 0, 1)
 
 
 def test_deleted_documents_are_proved_by_their_receipts(filled, ann):

@@ -214,19 +214,31 @@ def test_a_service_that_does_not_answer_is_given_up(site, ann):
 def test_no_connection_leads_inside(site):
     """The guard stands at the socket, so it does not matter how an address is written or what it redirects to."""
     strict = ChannelSettings()
-    with chat() as (port, taken), receiving_mail() as box:
+    with chat() as (port, taken):
         targets = [
             Target("apprise", f"{start}{host}:{at}{end}")
             for host in "127.0.0.1 localhost [::1] 0.0.0.0 [::ffff:127.0.0.1] 127.0.0.2 0x7f000001 127.1".split()
             for start, at, end in (
                 ("json://", port, "/room"), ("form://", port, "/room"), ("gotify://", port, "/token"),
-                ("mailto://", box.port, "?from=a@example.org&to=b@example.org"),
             )
         ]  # fmt: skip
         answers = send(site.store, strict, *((target, None) for target in targets))
         assert taken == []
-        assert box.letters == []
     assert not any(answer.is_taken for answer in answers)
+
+
+@pytest.mark.parametrize("service", ["mailto", "mailtos", "MailTo"])
+def test_a_mailbox_is_no_service(site, service):
+    """It would be written to without its reader's word, and past mail_domains; earlier ones are told no more."""
+    with receiving_mail() as box:
+        url = f"{service}://127.0.0.1:{box.port}?from=a@example.org&to=ceo@victim.example"
+        for services in (OPEN.channel_services, ("mailto", "mailtos")):
+            settings = replace(OPEN, mail_domains=("example.org",), channel_services=services)
+            with pytest.raises(Invalid, match='of kind "mail"'):
+                channel_of({"kind": "apprise", "url": url}, settings)
+        (answer,) = send(site.store, OPEN, (Target("apprise", url), None))
+        assert 'of kind "mail"' in str(answer)
+        assert box.letters == []
 
 
 def test_closed_hosts_are_refused_when_they_are_saved():

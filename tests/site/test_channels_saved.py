@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +28,7 @@ from tocsin.site.channels.settings import ChannelSettings
 from tocsin.site.delivery.caller import Answer
 from tocsin.site.delivery.messages import gathered
 from tocsin.site.delivery.signature import verify
+from tocsin.site.limits import Buckets
 from tocsin.site.local import LocalPipeline
 from tocsin.site.problems import Conflict, Invalid, NotFound, TooFast
 from tocsin.site.settings import SiteSettings
@@ -325,6 +329,42 @@ def test_a_message_that_is_sent_again_is_the_same(mailing, postman):
     assert second.id != first.id
 
 
+def test_a_message_is_the_same_however_many_others_are_told_there(mailing, monkeypatch):
+    """Only so many subscriptions are looked at for a new message; what was begun is looked up by itself."""
+    monkeypatch.setattr(channels, "companions", partial(channels.companions, limit=2))
+    confirmed(mailing)
+    for id in "abcd":
+        subscribe(mailing, id, "peers")
+    publish(mailing, "peers one")
+    assert isinstance(mailing.pipeline, LocalPipeline)
+    mailing.pipeline.catch_up()
+    first, _, _, last = (webhooks.hook(mailing.store, life.get(mailing, ann(mailing), id).number) for id in "abcd")
+    assert first is not None
+    assert last is not None
+    begun = gathered(mailing.store, "site", last, {})
+    assert begun is not None
+    assert len(begun.items) == 3
+    assert gathered(mailing.store, "site", first, {}) == begun == gathered(mailing.store, "site", last, {})
+
+
+def test_what_waits_for_a_mailbox_goes_elsewhere_if_its_owner_says_so(mailing, postman, monkeypatch):
+    looks = 0
+
+    def may_tell(*_: object) -> bool:
+        nonlocal looks
+        looks += 1
+        return False
+
+    monkeypatch.setattr(saved, "may_tell", may_tell)
+    mailing.start()
+    subscribe(mailing, "peers", "peers")
+    publish(mailing, "peers one")
+    wait_for(lambda: looks >= 2)  # its task's own, and that of whoever waits for the mailbox's word
+    with receiving() as received:
+        life.edit(mailing, ann(mailing), "peers", {"channel": f"{received.url}/hook"})
+        wait_for(lambda: len(received.documents()) == 1)
+
+
 def test_a_mail_server_that_is_away_for_a_while_gets_the_same_message_later(mailing, postman):
     confirmed(mailing)
     postman.refuses = True
@@ -387,6 +427,7 @@ def test_a_webhook_gets_a_signed_call_that_says_it_is_a_test(mailing):
 
 
 def test_tests_are_not_a_way_to_flood(mailing):
+    mailing.buckets = Buckets(now=lambda: 0.0)
     with receiving() as received:
         life.create(mailing, ann(mailing), {"query": "x", "id": "hooked", "channel": f"{received.url}/hook"})
         for _ in range(5):
@@ -394,3 +435,28 @@ def test_tests_are_not_a_way_to_flood(mailing):
         with pytest.raises(TooFast):
             saved.test_subscription(mailing, ann(mailing), "hooked")
     assert len(received.taken) == 5
+
+
+def test_an_account_sends_one_test_at_a_time(mailing, monkeypatch):
+    """Each holds a thread until its place has answered."""
+    begun, go = threading.Event(), threading.Event()
+
+    def tested(*_: object) -> Answer:
+        begun.set()
+        assert go.wait(60)
+        return Answer(200)
+
+    monkeypatch.setattr(saved, "_tested", tested)
+    for account in (ann(mailing), accounts.find(mailing.store, "bob")):
+        life.create(mailing, account, {"query": "x", "id": "hooked", "channel": "http://127.0.0.1:9/hook"})
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(saved.test_subscription, mailing, ann(mailing), "hooked")
+        assert begun.wait(60)
+        try:
+            with pytest.raises(TooFast, match="is being sent"):
+                saved.test_subscription(mailing, ann(mailing), "hooked")
+        finally:
+            go.set()
+        assert first.result(60).is_taken
+    assert saved.test_subscription(mailing, ann(mailing), "hooked").is_taken
+    assert saved.test_subscription(mailing, accounts.find(mailing.store, "bob"), "hooked").is_taken

@@ -23,6 +23,7 @@ from tocsin.site.harvest.harvester import Harvester, Visited
 from tocsin.site.harvest.settings import HarvestSettings
 from tocsin.site.problems import Conflict, Forbidden, Invalid, NotFound, Problem
 from tocsin.store import Store, documents
+from tocsin.store import sources as kept
 from tocsin.store.documents import Stored
 
 ANN = Account("ann", Role.PUBLISHER)
@@ -412,6 +413,11 @@ def test_a_source_that_has_moved_knows_its_items(store):
         sources.change(store, HERE, ANN, number, {"address": served.url("new")})
         found = one_visit(store, number).found
         assert (found.new, found.repeated) == (1, 1)
+        begun = {"granularity": "YYYY-MM-DD", "from": "2026-01-01", "token": "t", "first": "2026-02-02", "pages": 3}
+        kept.change(store, number, cursor=begun)
+        sources.change(store, HERE, ANN, number, {"address": served.url("newer")})
+        assert sources.get(store, number).cursor == {"granularity": "YYYY-MM-DD", "from": "2026-01-01"}
+        sources.change(store, HERE, ANN, number, {"address": served.url("new")})
         for name in ("old", "new"):
             with pytest.raises(Conflict):
                 add(store, served.url(name))

@@ -52,7 +52,7 @@ def furnish(store: Store) -> None:
     number = subscriptions.find(store, "ann", "d")
     assert number is not None
     gone = webhooks.GivenUp(number.number, "ann", 4, 3, "answered 500")
-    webhooks.note(store, failed={number.number: webhooks.Attempt(1, 9.0, "answered 500")}, given_up=[gone])
+    webhooks.note(store, failed={number.number: webhooks.Attempt(1, 9.0, "answered 500", hook.url)}, given_up=[gone])
     replies.take(store, "ann", "key", b"f")
     replies.answer(store, "ann", "key", 201, "{}")
     journal.note(store, "ann", "subscribe", "s", how="by hand")

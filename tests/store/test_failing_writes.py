@@ -71,7 +71,9 @@ def finish(store: Store) -> None:
 
 def note(store: Store) -> None:
     given_up = [webhooks.GivenUp(2, "ann", 9, 3, "answered 500")]
-    webhooks.note(store, delivered={2: 8}, failed={2: webhooks.Attempt(2, 9.0, "no")}, given_up=given_up)
+    webhooks.note(
+        store, delivered={2: 8}, failed={2: webhooks.Attempt(2, 9.0, "no", "https://example.org/")}, given_up=given_up
+    )
 
 
 def refuse(store: Store) -> None:

@@ -6,9 +6,10 @@ import time
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select
 
 from tocsin.model import Document
-from tocsin.store import Store, channels, documents, harvested, outbox, sources
+from tocsin.store import Store, channels, documents, harvested, journal, outbox, sets, sources
 from tocsin.store.harvested import Arrived, Item, Near, Sketch
 from tocsin.store.sources import Source
 
@@ -74,6 +75,38 @@ def test_new_repeated_updated_deleted_and_back(store):
     assert (kept.etag, kept.documents, kept.brought is not None) == ("e", 4, True)
 
 
+def test_a_record_that_is_deleted_leaves_the_nested_sets_and_stands_in_the_journal(store):
+    """As when an account deletes it: a ring withdraws what the journal says was deleted."""
+    own = source(store)
+    gone = [Item(item(name).key, f"k/{name}", None) for name in ("a", "never")]
+    harvested.arrive(store, own, [item("a"), item("b")], NEAR)
+    harvested.arrive(store, own, gone, NEAR)
+    with store.read() as transaction:
+        assert transaction.execute(select(sets.departures.c.id)).scalars().all() == ["k/a"]
+    found = [(one.account, one.target) for one in journal.read(store) if one.action == "delete document"]
+    assert found == [("ann", "k/a")]
+
+
+def test_a_record_that_comes_back_is_not_its_own_twin(store):
+    own, deleted = source(store), Item(item("a").key, "k/a", None)
+    steps = [
+        ([item("a", "x", sketch(1))], (1, 0, 0, 0, 0)),
+        ([deleted], (0, 0, 0, 0, 1)),
+        ([item("a", "x", sketch(1))], (0, 1, 0, 0, 0)),
+        ([deleted, item("a", "x", sketch(1))], (0, 1, 0, 0, 1)),
+        ([item("a", "x", sketch(1))], (0, 0, 1, 0, 0)),
+    ]
+    for items, expected in steps:
+        assert counts(harvested.arrive(store, own, items, NEAR)) == expected
+    found = documents.find(store, "k/a")
+    assert found is not None
+    assert found.version == 3
+    # Nor is what was deleted the twin of what takes its place, at once or later.
+    assert counts(harvested.arrive(store, own, [deleted, item("b", "y", sketch(1))], NEAR)) == (1, 0, 0, 0, 1)
+    assert counts(harvested.arrive(store, own, [Item(item("b").key, "k/b", None)], NEAR)) == (0, 0, 0, 0, 1)
+    assert counts(harvested.arrive(store, own, [item("c", "z", sketch(1))], NEAR)) == (1, 0, 0, 0, 0)
+
+
 def test_twins_are_found_in_one_visit_in_others_and_in_other_sources(store):
     one, two = source(store), source(store, "k2")
     like = [sketch(1), sketch(1, changed=1), sketch(1, changed=6), sketch(2)]
@@ -105,6 +138,18 @@ def test_a_source_that_is_gone_brings_nothing(store):
     assert harvested.arrive(store, own, [item("a")], NEAR) is None
     assert harvested.arrive_from_file(store, own, [("f:1", Document("a"))], []) is None
     assert documents.last_position(store) == 0
+
+
+def test_what_was_found_at_the_old_address_says_nothing_of_the_new_one(store):
+    """The address is changed during a visit: the source stays due, without the old one's marks."""
+    own = source(store)
+    sources.change(store, own.number, address="https://example.org/new", due=5.0)
+    assert harvested.arrive(store, own, [item("a")], NEAR, {"etag": "old", "cursor": {"token": "old"}}) is None
+    assert not sources.note_visit(store, own, due=99.0)
+    found = sources.find(store, own.number)
+    assert found is not None
+    assert (found.etag, found.cursor, found.due) == (None, {}, 5.0)
+    assert counts(harvested.arrive(store, found, [item("a")], NEAR)) == (1, 0, 0, 0, 0)
 
 
 def test_an_id_that_is_in_use_is_refused_and_told(store):

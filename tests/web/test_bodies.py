@@ -146,6 +146,8 @@ def test_another_type_is_refused(served, path, type):
 def test_another_charset_is_refused(served):
     kind = {"Content-Type": "application/json; charset=utf-16"}
     error_of(served.client().post("documents", content=b"{}", headers=kind), 415, "unsupported_type")
+    kind = {"Content-Type": "application/xml; charset=iso-8859-1"}
+    error_of(served.client().post("documents", content="<a>é</a>".encode("latin-1"), headers=kind), 415)
     kind = {"Content-Type": 'application/json; charset="UTF-8"'}
     assert served.client().post("documents", content=b'{"id": "charset"}', headers=kind).status_code == 202
 
@@ -215,6 +217,9 @@ def test_two_ways_to_say_the_length_are_not_both_believed(served):
 
 
 def test_headers_beyond_their_limit_are_refused(served):
+    answer = raw(served, head("GET", "/healthz", "Connection: close", "X: " + "x" * 8_000))
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert b'"headers_too_large"' in answer
     answer = raw(served, head("GET", "/healthz", "X: " + "x" * 200_000))
     assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 431")) or answer == b"<nothing more>"
 

@@ -190,6 +190,14 @@ def test_the_overview_counts_what_came_in_and_matched(visitor):
     assert "Everything that came in is matched" in words(page)
 
 
+def test_a_preview_names_what_it_covers_and_repeats_nothing_that_stands_beside_it(visitor):
+    visitor.post("/editor", query="covered AND narrowly", name="The narrow one", do="save")
+    piece = visitor.post("/editor/preview", query="covered")
+    assert "Covers The narrow one" in words(piece)
+    assert "Read as" not in words(piece)  # the form says so while one types
+    assert "Read as covered" in words(visitor.post("/editor", query="covered", do="preview"))  # without scripts
+
+
 def test_a_deleted_document_leaves_why_it_matched(visitor):
     visitor.post("/editor", query="fleeting", do="save")
     publish(visitor, id="gone1", title="A fleeting thing")
@@ -238,12 +246,12 @@ def test_the_administrator_makes_an_account_and_sees_dead_letters(served):
         outbox.refuse(transaction, "files", [Letter("a.jsonl:7", "no JSON", "<b>{</b>")])
     admin = Visitor(served, "admin")
     page = admin.get("/dead-letters")
-    assert "no JSON" in words(page)
+    assert "No JSON" in words(page)
     assert "&lt;b&gt;{" in page.text
     made = admin.post("/settings/accounts", name="colleague", role="subscriber")
     colleague = Visitor(served)
     assert colleague.sign_in(tree(made).xpath("string(//*[@class='secret']/code)")).status_code == 303
-    assert "no JSON" not in colleague.get("/dead-letters").text
+    assert "JSON" not in words(colleague.get("/dead-letters"))
     assert "Follow a source" in words(admin.get("/sources"))
     assert "Follow a source" not in words(colleague.get("/sources"))  # how they fare is everybody's to see
 

@@ -84,6 +84,27 @@ def test_a_tally_sees_what_came_since(used):
     assert tally.matched_each([number], DAY, 14)[number].total == sum(1 for one in made if one[2] == number) + 1
 
 
+def test_a_tally_follows_what_arrives_and_what_was_held(used):
+    """Looked at in between or not, the counts are those of a tally that has never looked before."""
+    site, _, _, _ = used
+    owner, chance = accounts.find(site.store, "two"), random.Random(5)
+    numbers = [life.get(site, owner, word).number for word in WORDS]
+    now = time.time()
+    old = Tally(site.store, lambda: now)
+    for n in range(12):
+        if n == 3:
+            life.mute(site, owner, "green", time.time() + HOUR, "hold")
+        if n == 9:
+            life.resume(site, owner, "green")  # what was held gets new cursors
+        said = [Document(f"arriving{n}-{m}", {"t": (chance.choice(WORDS),)}) for m in range(chance.randrange(4))]
+        intake.publish(site, owner, said)
+        site.pipeline.catch_up()
+        some = numbers if n % 4 else numbers[:2]  # not always the same ones
+        new = Tally(site.store, lambda: now)
+        assert old.matched("two", DAY, 2) == new.matched("two", DAY, 2)
+        assert old.matched_each(some, DAY, 2) == new.matched_each(some, DAY, 2)
+
+
 def test_the_newest_come_first_page_by_page(used):
     site, _, made, _ = used
     found, before = [], None

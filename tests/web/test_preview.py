@@ -75,7 +75,14 @@ def test_a_preview_is_what_the_oracle_finds_whether_the_index_has_caught_up_or_n
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"query": "("}, {"query": "x", "since": "yesterday"}, {"query": "x", "until": 7}, {"query": "x", "k": 1}],
+    [
+        {},
+        {"query": "("},
+        {"query": "x", "since": "yesterday"},
+        {"query": "x", "until": 7},
+        {"query": "x", "k": 1},
+        {"query": "x", "since": "2026-11-06", "until": "2026-11-05"},
+    ],
 )
 def test_a_bad_preview_is_refused(served, body):
     error_of(served.client().post("preview", json=body), 422)

@@ -50,4 +50,5 @@ def test_a_mistake_is_shown_where_it_is(served):
     assert error["position"] == 9
     error_of(client.get("search"), 422)
     for after in ("nonsense!", "NQ", "W251bGwsIngiXQ"):  # no base64, a number, [null, "x"]
-        error_of(client.get("search", params={"q": "x", "after": after}), 422)
+        error_of(client.get("search", params={"q": "x", "after": after}), 422, "bad_cursor")
+    assert client.get("search", params={"q": "x", "after": ""}).status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,9 +18,12 @@ from tests.web.browsing import Visitor, tree
 from tests.web.serving import Serving, error_of, eventually, serving
 from tocsin import Analysis, Document, Statistics, parse
 from tocsin.query.score import score
+from tocsin.site.channels import saved as kept_channels
 from tocsin.site.channels.settings import ChannelSettings
+from tocsin.site.problems import Conflict
 from tocsin.site.settings import DeliverySettings, SiteSettings
-from tocsin.store import documents
+from tocsin.store import channels, documents
+from tocsin.web import sending
 
 OPML = {"Content-Type": "text/x-opml"}
 
@@ -213,6 +217,34 @@ def test_a_webhook_is_tested_and_its_health_is_shown(served):
     error_of(client.post("test", params={"subscription": "other"}), 404)
     error_of(client.post("test"), 422)
     client.delete("subscriptions/h")
+
+
+def test_what_waits_for_other_servers_has_threads_of_its_own(served, monkeypatch):
+    """Every call needs one of those that all share: slow places must not hold them."""
+    client, visitor = served.client("publisher-slow"), Visitor(served, "publisher-slow")
+    one = channels.save(served.site.store, "publisher-slow", "mail", "slow@example.org", name="x", is_confirmed=False)
+    assert one is not None
+    used: list[tuple[str, bool]] = []
+
+    def noting(name: str) -> None:
+        def do(*_: object) -> None:
+            used.append((name, threading.current_thread().name.startswith(sending.NAME)))
+            raise Conflict("that is all")
+
+        monkeypatch.setattr(kept_channels, name, do)
+
+    for name in ("add", "ask", "test", "test_subscription"):
+        noting(name)
+    client.post("channels", json={"kind": "mail", "to": "a@example.org"})
+    client.post(f"channels/{one.number}/ask")
+    client.post(f"channels/{one.number}/test")
+    client.post("test", params={"subscription": "s"})
+    visitor.post("/channels/add", to="a@example.org")
+    for button in ("ask", "test", "test-subscription"):
+        visitor.post("/channels", number=str(one.number), id="s", do=button)
+    assert used == [(name, True) for name in ("add", "ask", "test", "test_subscription", "add", "ask", "test")] + [
+        ("test_subscription", True)
+    ]
 
 
 def test_feeds_are_made_listed_and_ended(served):

@@ -7,6 +7,7 @@ rejected or a check failed, 2 usage.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser().parse_args(arguments)
     try:
         status: int = given.run(given)
+        sys.stdout.flush()  # what cannot be written is told here, not by the interpreter as it ends
     except QueryError as error:
         say(f"tocsin {given.command}: {error}")
         return 1
@@ -75,4 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever reads our output has seen enough; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        say(f"tocsin {given.command}: {error.filename or 'standard output'} cannot be written: {error.strerror}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return status

@@ -31,12 +31,22 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Exit status 1 if a document was rejected, here or by the site; the others go through."""
-    refused = 0
+    refused = told = 0
 
     def reject(rejection: Rejection) -> None:
         nonlocal refused
         refused += 1
         say(f"rejected: {rejection}")
+
+    def send() -> None:
+        """Tells of the part, and of the lines before it that could not even be sent."""
+        nonlocal refused, told, part, places
+        accepted = 0
+        if part:
+            accepted, by_site = _send(site, part, places)
+            refused += by_site
+        print(line({"accepted": accepted, "rejected": refused - told}), flush=True)
+        told, part, places = refused, [], []
 
     with Remote(given) as site:
         documents = read_documents(given.documents, DEFAULTS.document, reject, note=say)
@@ -46,17 +56,16 @@ def run(given: argparse.Namespace) -> int:
             part.append(document_to_json(located.document).encode())
             places.append(f"{located.file}:{located.line}")
             if len(part) >= given.part:
-                refused += _send(site, part, places)
-                part, places = [], []
-        if part:
-            refused += _send(site, part, places)
+                send()
+        if part or refused > told:
+            send()
     return 1 if refused else 0
 
 
-def _send(site: Remote, part: list[bytes], places: list[str]) -> int:
+def _send(site: Remote, part: list[bytes], places: list[str]) -> tuple[int, int]:
+    """How many the site accepted, and how many it did not."""
     answer = site.send_lines("documents", part).json()
     rejected = answer["rejected"]
     for one in rejected:
         say(f"rejected: {places[one['line'] - 1]}: {one['error']['message']}")
-    print(line({"accepted": answer["accepted"], "rejected": len(rejected)}), flush=True)
-    return len(rejected)
+    return answer["accepted"], len(rejected)

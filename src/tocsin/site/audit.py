@@ -5,8 +5,9 @@ revisions it held. They prove the log seen if the ranges of the batches that end
 count is that of the documents accepted there. That takes no matching. `deep` matches again, here and without Spark,
 and compares with the outbox row by row: what is missing, and what should not be there.
 
-What `~` matches depends on how frequent words were at the time, which is not kept: such subscriptions are proved by
-receipts only. So are documents whose content was deleted since.
+What `~` matches depends on how frequent words were at the time, and what a nested query matches on the values that were
+in its sets, which are not kept: such subscriptions are proved by receipts only. So are documents whose content was
+deleted since.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tocsin.query.score import Statistics
-from tocsin.site.local import RangeMatcher, depends_on_statistics
-from tocsin.store import Store, documents, outbox, receipts, subscriptions
+from tocsin.site.local import RangeMatcher, depends_on_history
+from tocsin.store import Store, channels, documents, outbox, receipts, subscriptions
 from tocsin.store.documents import Stored
 from tocsin.store.outbox import Batch, Found, Receipt
 from tocsin.store.receipts import Done
@@ -54,11 +55,11 @@ class Report:
     erased: int = 0
     """Documents whose content was deleted since: receipts alone speak for them."""
     unprovable: int = 0
-    """Revisions with `~`: receipts alone speak for them."""
+    """Subscriptions with `~` or nested queries: receipts alone speak for them."""
     missing: int = 0
     false: int = 0
     named: list[dict[str, Any]] = field(default_factory=list)
-    """The first differences: subscription, document, version, and which of the two it is."""
+    """The first differences: account, subscription (null if it is deleted), document, version, and which it is."""
     mended: int = 0
     """Of the missing ones that were added."""
     filled: int = 0
@@ -94,6 +95,7 @@ class _Audit:
         with store.read() as transaction:
             matched = documents.matched(transaction)
         self.report = Report(matched, documents.last_position(store))
+        self._unprovable: set[int] = set()
 
     def run(self, deep: bool) -> Report:
         report = self.report
@@ -103,6 +105,9 @@ class _Audit:
                 self._fill(gap)
             report.gaps = list(self._gaps())
         if deep:
+            known = subscriptions.within(self._store, 0, report.matched)
+            self._unprovable = {one.subscription for one in known if depends_on_history(one, self._analysis)}
+            report.unprovable = len(self._unprovable)
             for after in range(0, report.matched, RANGE):
                 self._compare(after, min(after + RANGE, report.matched))
         return report
@@ -150,8 +155,7 @@ class _Audit:
         """Matches a range again and compares with the outbox; adds what is missing."""
         report = self.report
         stored, known = self._stored(after, upto), subscriptions.within(self._store, after, upto)
-        unprovable = {one.subscription for one in known if depends_on_statistics(one, self._analysis)}
-        provable = [one for one in known if one.subscription not in unprovable]
+        provable = [one for one in known if one.subscription not in self._unprovable]
         found = RangeMatcher(self._store, self._analysis, evidence=False).find(stored, provable, Statistics())
         owner = {one.number: one.subscription for one in known}
         wanted = {(owner[one.revision], one.document, one.version): one for one in found}
@@ -159,13 +163,12 @@ class _Audit:
         told = {
             (one.subscription, one.document, one.version)
             for one in receipts.told_within(self._store, after, upto)
-            if one.position in present and one.subscription not in unprovable
+            if one.position in present and one.subscription not in self._unprovable
         }
         missing = [key for key in wanted if key not in told]
         false = sorted(told - wanted.keys())
         report.looked_at += len(stored)
         report.erased += receipts.erased_within(self._store, after, upto)
-        report.unprovable += len(unprovable)
         report.missing += len(missing)
         report.false += len(false)
         self._name(missing, "missing")
@@ -187,7 +190,8 @@ class _Audit:
 
     def _name(self, keys: list[tuple[int, str, int]], what: str) -> None:
         for number, document, version in keys[: NAMED_MAX - len(self.report.named)]:
-            named = {"subscription": number, "document": document, "version": version, "what": what}
+            account, id = channels.subscription_of(self._store, number) or (None, None)
+            named = {"account": account, "subscription": id, "document": document, "version": version, "what": what}
             self.report.named.append(named)
 
 

@@ -20,7 +20,7 @@ from tocsin.match.index import IndexEngine
 from tocsin.match.matcher import Matcher
 from tocsin.match.paths import PathIndex
 from tocsin.model import Document, Subscription
-from tocsin.query.ast import Similar, atoms
+from tocsin.query.ast import In, Similar, atoms
 from tocsin.query.parse import parse
 from tocsin.query.score import Statistics
 from tocsin.query.vector import attached, from_text
@@ -85,11 +85,12 @@ class RangeMatcher:
         return Subscription(str(revision.number), query, asked.query or "", path)
 
 
-def depends_on_statistics(revision: Revision, analysis: Analysis) -> bool:
-    """Does what it matches depend on how frequent words are (`~`)?"""
-    if revision.asked.query is None or "~" not in revision.asked.query:
+def depends_on_history(revision: Revision, analysis: Analysis) -> bool:
+    """Does what it matches depend on what came before: on how frequent words were (`~`), or on sets of values?"""
+    text = revision.asked.query
+    if text is None or ("~" not in text and "IN" not in text):
         return False
-    return any(isinstance(atom, Similar) for atom in atoms(parse(revision.asked.query, analysis, ANY_SIZE)))
+    return any(isinstance(atom, Similar | In) for atom in atoms(parse(text, analysis, ANY_SIZE)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,11 +151,16 @@ def delete(store: Store, id: str) -> bool:
     """
     with store.write() as transaction:
         head(transaction)
-        living = (table.c.id == id) & (table.c.state != schema.DELETED)
-        gone = transaction.execute(update(table).where(living).values(state=schema.DELETED))
-        sets.depart(transaction, id)
-        erase(transaction, upto=matched(transaction), id=id)
-        return bool(gone.rowcount)
+        return delete_in(transaction, id)
+
+
+def delete_in(transaction: Connection, id: str) -> bool:
+    """The same, as a part of a transaction that holds the log."""
+    living = (table.c.id == id) & (table.c.state != schema.DELETED)
+    gone = transaction.execute(update(table).where(living).values(state=schema.DELETED))
+    sets.depart(transaction, id)
+    erase(transaction, upto=matched(transaction), id=id)
+    return bool(gone.rowcount)
 
 
 def erase(transaction: Connection, upto: int, after: int = 0, id: str | None = None) -> None:

@@ -1,7 +1,8 @@
 """The outbox as a page shows it: the newest first, and how much there was of it between two moments.
 
 Cursors and times grow together, except where something that was held is shown later; so a chart may count between
-cursors, which an index answers, and be off by what was held.
+cursors, which an index answers, and be off by what was held. What lies between two cursors stays as it is, unless
+something that was held is shown: then it moves to the end, and `stand` tells so.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from sqlalchemy import ColumnElement, case, func, literal, or_, select
 
 from tocsin.store import schema
 from tocsin.store.connect import Store
+from tocsin.store.subscriptions import MOVED
 
 rows, own = schema.notifications, schema.subscriptions
 
@@ -91,6 +93,14 @@ def last_of(store: Store, account: str) -> int:
     """The cursor of the account's last notification, held or not; 0: none."""
     with store.read() as transaction:
         return int(transaction.execute(select(func.max(rows.c.cursor)).where(rows.c.account == account)).scalar() or 0)
+
+
+def stand(store: Store) -> tuple[int, int]:
+    """The last cursor; and how far cursors went when notifications last got new ones, 0: they never did."""
+    moved = select(schema.site.c.value).where(schema.site.c.key == MOVED).scalar_subquery()
+    with store.read() as transaction:
+        last, found = transaction.execute(select(schema.clock.c.cursor, moved)).one()
+    return int(last), int(found or 0)
 
 
 def made_by(store: Store, moment: float) -> int:

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Table, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin.model import Document
-from tocsin.store import documents, schema
+from tocsin.store import documents, journal
 from tocsin.store.connect import Store, head
 from tocsin.store.outbox import Letter, refuse
 from tocsin.store.sources import GONE, TOLD, TWIN, Source, bands, harvested, is_same, set_in, sketches
@@ -86,7 +86,9 @@ class Arrived:
 def arrive(
     store: Store, source: Source, items: Sequence[Item], near: Near, progress: Mapping[str, Any] | None = None
 ) -> Arrived | None:
-    """Accepts what is new of the items, and moves the source on, in one transaction; None if the source is gone.
+    """Accepts what is new of the items, and moves the source on, in one transaction.
+
+    None if the source is gone, or has moved: then nothing is accepted.
 
     A known item with the same words is a repeat. With other words it is a new version of its document, unless they
     are nearly the same. A new item that is nearly the same as one within the window becomes no document.
@@ -113,6 +115,12 @@ class _Known(NamedTuple):
     state: int
 
 
+class _Sketched(NamedTuple):
+    source: str
+    item: bytes
+    values: bytes
+
+
 class _Visit:
     """The items of one transaction: looked up together, decided one by one, written together."""
 
@@ -122,11 +130,12 @@ class _Visit:
         self._known: dict[bytes, _Known] = {}
         self._own: dict[bytes, bytes] = {}
         """The sketches of known items of this source."""
-        self._alike: dict[int, list[bytes]] = {}
+        self._alike: dict[int, list[_Sketched]] = {}
         """Sketches by band."""
         self._noted: dict[bytes, tuple[Item, _Known]] = {}
         self._documents: list[tuple[Item, Document, bool]] = []
-        self._deleted: list[str] = []
+        self._deleted: dict[str, None] = {}
+        """Their ids, in order."""
 
     def take(self, items: Sequence[Item]) -> None:
         keys = sorted({item.key for item in items})
@@ -152,7 +161,7 @@ class _Visit:
         asked = select(bands.c.band, sketches.c.source, sketches.c.item, sketches.c.sketch).join(sketches, joined)
         for chunk in _chunks(wanted):
             for row in self._transaction.execute(asked.where(bands.c.band.in_(chunk) & (bands.c.at >= since))):
-                self._alike.setdefault(row.band, []).append(bytes(row.sketch))
+                self._alike.setdefault(row.band, []).append(_Sketched(row.source, bytes(row.item), bytes(row.sketch)))
         for some in _chunks(sorted({item.key for item in items})):
             here = (sketches.c.source == self._source.key) & sketches.c.item.in_(some)
             for key, sketch in self._transaction.execute(select(sketches.c.item, sketches.c.sketch).where(here)):
@@ -162,7 +171,7 @@ class _Visit:
         known = self._known.get(item.key)
         if item.document is None:
             if known is not None and known.state != GONE:
-                self._deleted.append(item.id)
+                self._deleted[item.id] = None
                 self._note(item, _Known(known.version, known.mark, GONE))
                 self._found.deleted += known.state == TOLD
             return
@@ -189,17 +198,27 @@ class _Visit:
         if item.sketch is None or self._near.window_seconds <= 0:
             return False
         others = {other for band in item.sketch.bands for other in self._alike.get(band, ())}
-        return any(agreement(item.sketch.values, other) >= self._near.share for other in others)
+        return any(
+            agreement(item.sketch.values, other.values) >= self._near.share
+            for other in others
+            if not self._is_gone(other)
+        )
+
+    def _is_gone(self, other: _Sketched) -> bool:
+        """Was it deleted in this very visit? What was before has no sketch any more."""
+        known = self._known.get(other.item) if other.source == self._source.key else None
+        return known is not None and known.state == GONE
 
     def _tell(self, item: Item, version: int, is_new: bool) -> None:
         assert item.document is not None
         document = replace(item.document, version=version)
         self._documents.append((item, document, is_new))
+        self._deleted.pop(item.id, None)  # it is back already
         self._note(item, _Known(version, item.mark, TOLD))
         if item.sketch is not None and self._near.window_seconds > 0:
             self._own[item.key] = item.sketch.values
             for band in item.sketch.bands:
-                self._alike.setdefault(band, []).append(item.sketch.values)
+                self._alike.setdefault(band, []).append(_Sketched(self._source.key, item.key, item.sketch.values))
 
     def _note(self, item: Item, known: _Known) -> None:
         self._known[item.key] = known
@@ -222,7 +241,8 @@ class _Visit:
                 self._found.updated += 1
         refuse(self._transaction, f"harvest {self._source.key}", letters)
         for id in self._deleted:
-            delete_document(self._transaction, id)
+            if documents.delete_in(self._transaction, id):  # the journal tells a ring to withdraw it
+                journal.note_in(self._transaction, self._source.account, "delete document", id)
         self._write_items()
         return self._found
 
@@ -247,10 +267,14 @@ class _Visit:
             for item, (found, known) in self._noted.items()
             if found.sketch is not None and known.state == TOLD
         ]
+        # What was deleted is nobody's twin, least of all its own when it comes back.
+        gone = [item for item, (_, known) in self._noted.items() if known.state == GONE]
+        for chunk in _chunks(gone):
+            self._transaction.execute(delete(sketches).where((sketches.c.source == key) & sketches.c.item.in_(chunk)))
+        for chunk in _chunks([*gone, *(item for item, _ in drawn)]):
+            self._transaction.execute(delete(bands).where((bands.c.source == key) & bands.c.item.in_(chunk)))
         if not drawn or self._near.window_seconds <= 0:
             return
-        for chunk in _chunks([item for item, _ in drawn]):
-            self._transaction.execute(delete(bands).where((bands.c.source == key) & bands.c.item.in_(chunk)))
         kept = [{"source": key, "item": item, "sketch": sketch.values, "at": self._now} for item, sketch in drawn]
         _put(self._transaction, sketches, kept, ("source", "item"))
         cut = [
@@ -266,14 +290,6 @@ def agreement(one: bytes, other: bytes) -> float:
     if len(one) != len(other) or not one:
         return 0.0
     return float(np.mean(np.frombuffer(one, np.uint32) == np.frombuffer(other, np.uint32)))
-
-
-def delete_document(transaction: Connection, id: str) -> None:
-    """As documents.delete, within a transaction that holds the log."""
-    log = schema.documents
-    living = (log.c.id == id) & (log.c.state != schema.DELETED)
-    transaction.execute(update(log).where(living).values(state=schema.DELETED))
-    documents.erase(transaction, upto=documents.matched(transaction), id=id)
 
 
 def _put(transaction: Connection, into: Table, rows: list[dict[str, Any]], key: tuple[str, ...]) -> None:

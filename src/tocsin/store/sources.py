@@ -242,7 +242,7 @@ def change(store: Store, number: int, **values: Any) -> bool:
 
 
 def note_visit(store: Store, source: Source, **values: Any) -> bool:
-    """Sets columns after a visit; False if the source was removed meanwhile, even if another has its number now."""
+    """Sets columns after a visit; False if the source was removed meanwhile, or has moved."""
     with store.write() as transaction:
         if transaction.execute(select(table.c.number).where(is_same(source))).first() is None:
             return False
@@ -250,8 +250,12 @@ def note_visit(store: Store, source: Source, **values: Any) -> bool:
 
 
 def is_same(source: Source) -> ColumnElement[bool]:
-    """The row of this very source: a database may give the number of one that was removed to another."""
-    return (table.c.number == source.number) & (table.c.key == source.key) & (table.c.created == source.created)
+    """The row of this very source: a database may give the number of one that was removed to another.
+
+    One that has moved is not the same: how far a visit came at the old address says nothing of the new one.
+    """
+    there = (table.c.key == source.key) & (table.c.address == source.address)
+    return (table.c.number == source.number) & there & (table.c.created == source.created)
 
 
 def remove(store: Store, number: int) -> bool:

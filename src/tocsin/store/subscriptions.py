@@ -27,6 +27,8 @@ DROP, HOLD = "drop", "hold"
 KEEP: Any = object()
 """Leaves a value as it is."""
 LOOKED_UP = 500
+MOVED = "cursors_moved"
+"""Under this key the site says how far cursors went when notifications last got new ones."""
 table, revisions = schema.subscriptions, schema.revisions
 
 
@@ -280,7 +282,15 @@ def _release(transaction: Connection, number: int, held_after: int) -> None:
         moved = update(rows).where(rows.c.cursor == bindparam("old")).values(cursor=bindparam("new"))
         pairs = [{"old": old, "new": new} for new, old in enumerate(cursors, before + 1)]
         transaction.execute(moved, pairs)
+        _note_move(transaction, before + len(cursors))
     transaction.execute(update(table).where(table.c.number == number).values(held_after=None))
+
+
+def _note_move(transaction: Connection, upto: int) -> None:
+    """Whoever has counted between cursors counts again."""
+    site, values = schema.site, {"value": str(upto)}
+    if not transaction.execute(update(site).where(site.c.key == MOVED).values(values)).rowcount:
+        transaction.execute(insert(site).values(key=MOVED, **values))
 
 
 def due(store: Store, now: float, limit: int = 1_000) -> list[Kept]:

@@ -54,6 +54,8 @@ class Attempt(NamedTuple):
     attempts: int
     next_try: float
     problem: str
+    url: str
+    """Of the place that was tried."""
 
 
 class GivenUp(NamedTuple):
@@ -94,14 +96,25 @@ def _hooks() -> Select[Any]:
 
 def due(store: Store, subscriptions: Sequence[int], limit: int) -> dict[int, Waiting]:
     """The webhooks of these subscriptions, each with what waits for it, all in one look."""
-    found: dict[int, Hook] = {}
     with store.read() as transaction:
-        for first in range(0, len(subscriptions), LOOKED_UP):
-            among = hooks.c.subscription.in_(subscriptions[first : first + LOOKED_UP])
-            for row in transaction.execute(_hooks().where(among)):
-                found[row.subscription] = Hook(**row._mapping)
+        found = _hooks_of(transaction, subscriptions)
         items = webhook_items(transaction, sorted(found), limit)
     return {number: Waiting(one, None if items is None else items[number]) for number, one in found.items()}
+
+
+def hooks_of(store: Store, subscriptions: Sequence[int]) -> dict[int, Hook]:
+    """The webhooks of those of these subscriptions that exist and have one."""
+    with store.read() as transaction:
+        return _hooks_of(transaction, subscriptions)
+
+
+def _hooks_of(transaction: Connection, subscriptions: Sequence[int]) -> dict[int, Hook]:
+    found: dict[int, Hook] = {}
+    for first in range(0, len(subscriptions), LOOKED_UP):
+        among = hooks.c.subscription.in_(subscriptions[first : first + LOOKED_UP])
+        for row in transaction.execute(_hooks().where(among)):
+            found[row.subscription] = Hook(**row._mapping)
+    return found
 
 
 def waiting(store: Store) -> list[tuple[int, float | None]]:
@@ -122,12 +135,6 @@ def revive(store: Store, subscription: int) -> None:
     which = (hooks.c.subscription == subscription) & (hooks.c.next_try == GONE)
     with store.write() as transaction:
         transaction.execute(update(hooks).where(which).values(attempts=0, next_try=None, problem=None))
-
-
-def still_gone(store: Store) -> set[int]:
-    """The subscriptions whose webhook said that it is gone."""
-    with store.read() as transaction:
-        return set(transaction.execute(select(hooks.c.subscription).where(hooks.c.next_try == GONE)).scalars())
 
 
 def told_since(store: Store, after: int, upto: int) -> list[int]:
@@ -160,11 +167,19 @@ def note(
             on = update(hooks).where(behind)
             transaction.execute(on.values(cursor=bindparam("to"), attempts=0, next_try=None), moved)
         if failed:
-            at = update(hooks).where(hooks.c.subscription == bindparam("which"))
+            # Whoever has another address since then has not failed.
+            same = (hooks.c.subscription == bindparam("which")) & (hooks.c.url == bindparam("where"))
+            at = update(hooks).where(same)
             values: dict[str, Any] = {"attempts": bindparam("tries"), "next_try": bindparam("then")}
             values["problem"] = bindparam("why")
             rows = [
-                {"which": number, "tries": one.attempts, "then": one.next_try, "why": one.problem}
+                {
+                    "which": number,
+                    "where": one.url,
+                    "tries": one.attempts,
+                    "then": one.next_try,
+                    "why": one.problem,
+                }
                 for number, one in failed.items()
             ]
             transaction.execute(at.values(**values), rows)
@@ -212,12 +227,33 @@ def want_again(store: Store, account: str, numbers: Sequence[int] | None = None)
         return int(transaction.execute(update(undelivered).where(which).values(wanted=True)).rowcount)
 
 
-def wanted_again(store: Store, limit: int = 1_000) -> list[tuple[int, int, int]]:
-    """(number, subscription, cursor) of those to be sent again, oldest first."""
-    columns = (undelivered.c.number, undelivered.c.subscription, undelivered.c.cursor)
-    asked = select(*columns).where(undelivered.c.wanted).order_by(undelivered.c.number).limit(limit)
+def wanting_again(store: Store) -> dict[str, list[int]]:
+    """The subscriptions with something to be sent again, by account, the one that has waited longest first."""
+    first = func.min(undelivered.c.number)
+    asked = select(undelivered.c.account, undelivered.c.subscription).where(undelivered.c.wanted)
+    found: dict[str, list[int]] = {}
     with store.read() as transaction:
-        return [(row.number, row.subscription, row.cursor) for row in transaction.execute(asked)]
+        grouped = asked.group_by(undelivered.c.account, undelivered.c.subscription).order_by(first)
+        for account, subscription in transaction.execute(grouped):
+            found.setdefault(account, []).append(subscription)
+    return found
+
+
+def wanted_again(store: Store, subscription: int, limit: int = 100) -> list[tuple[int, int]]:
+    """(number, cursor) of those of a subscription to be sent again, oldest first."""
+    which = undelivered.c.wanted & (undelivered.c.subscription == subscription)
+    asked = select(undelivered.c.number, undelivered.c.cursor).where(which)
+    with store.read() as transaction:
+        found = transaction.execute(asked.order_by(undelivered.c.number).limit(limit)).all()
+    return [(row.number, row.cursor) for row in found]
+
+
+def want_no_more(store: Store, subscription: int, problem: str) -> None:
+    """The others of a subscription are not tried again: its place did not answer."""
+    which = undelivered.c.wanted & (undelivered.c.subscription == subscription)
+    why = f"not tried again, because the one before it was not taken: {problem}"[:500]
+    with store.write() as transaction:
+        transaction.execute(update(undelivered).where(which).values(wanted=False, problem=why))
 
 
 def resent(store: Store, number: int, problem: str | None = None) -> None:

@@ -18,6 +18,7 @@ from tocsin.errors import TocsinError
 from tocsin.site.site import Site
 from tocsin.web import (
     accounts,
+    asked,
     channels,
     documents,
     feedback,
@@ -54,7 +55,7 @@ class Application:
         self.metrics = Metrics()
         self.streams = Streams()
         self.api = _api(site, limits, self.metrics, self.streams)
-        self._guarded: ASGIApp = Guard(self.api, self.metrics, self.methods_of)
+        self._guarded: ASGIApp = Guard(self.api, self.metrics, self.methods_of, limits.header_bytes_max)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One call."""
@@ -161,7 +162,7 @@ def _openapi(api: FastAPI) -> dict[str, Any]:
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
         schemas.update(
-            COMPONENTS | subscriptions.SCHEMAS | accounts.SCHEMAS | channels.SCHEMAS | sources.SCHEMAS | views.SCHEMAS
+            COMPONENTS | asked.SCHEMAS | accounts.SCHEMAS | channels.SCHEMAS | sources.SCHEMAS | views.SCHEMAS
         )
         api.openapi_schema = found
     return api.openapi_schema

@@ -39,6 +39,9 @@ def content_type(request: Request, *allowed: frozenset[str]) -> str:
     if kind not in known:
         raise Refusal(415, "unsupported_type", f"a body of this Content-Type is not read here: send {', '.join(known)}")
     charset = _charset(parameters)
+    if kind in XML_TYPES and charset not in ("", "utf-8", "utf8", "us-ascii", "utf-16"):
+        message = "XML says its encoding itself, by a declaration or a byte order mark: leave the charset out"
+        raise Refusal(415, "unsupported_type", message)
     if charset not in ("", "utf-8", "utf8", "us-ascii") and kind not in XML_TYPES:
         raise Refusal(415, "unsupported_type", "JSON is read as UTF-8: leave the charset out")
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):

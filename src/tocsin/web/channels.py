@@ -40,6 +40,7 @@ from tocsin.web.schemas import (
     json_body,
     ref,
 )
+from tocsin.web.sending import run_sending
 
 open_router = APIRouter(tags=["channels"], responses=ERROR | FOUND)
 router = APIRouter(prefix=BASE, tags=["channels"], responses=ERROR | FOUND)
@@ -140,7 +141,7 @@ async def list_channels(caller: Acting, site: TheSite) -> Response:
 async def add_channel(request: Request, caller: Acting, site: TheSite, limits: TheLimits) -> Response:
     """A mailbox, or a service in Apprise's words."""
     given = await json_object(request, limits)
-    made = await run_in_threadpool(saved.add, site, caller.owner, given)
+    made = await run_sending(saved.add, site, caller.owner, given)
     return json_answer(saved.as_json(made), 201)
 
 
@@ -175,7 +176,7 @@ async def remove_channel(number: Number, caller: Acting, site: TheSite) -> Respo
 )
 async def ask_again(number: Number, caller: Acting, site: TheSite) -> Response:
     """Once an hour at most, whoever asks."""
-    return json_answer(saved.as_json(await run_in_threadpool(saved.ask, site, caller.owner, number)), 202)
+    return json_answer(saved.as_json(await run_sending(saved.ask, site, caller.owner, number)), 202)
 
 
 @router.post(
@@ -212,7 +213,7 @@ def _confirm(site: Site, owner: Account, number: int, given: dict[str, Any]) -> 
 )
 async def test_channel(number: Number, caller: Acting, site: TheSite) -> Response:
     """Now; says why if it was not taken."""
-    return _tested(await run_in_threadpool(saved.test, site, caller.owner, number))
+    return _tested(await run_sending(saved.test, site, caller.owner, number))
 
 
 @router.post(
@@ -227,7 +228,7 @@ async def test_subscription(
     subscription: Annotated[str, Query(min_length=1, max_length=200, description="Its id.")],
 ) -> Response:
     """A webhook gets a signed call of the type "test"."""
-    return _tested(await run_in_threadpool(saved.test_subscription, site, caller.owner, subscription))
+    return _tested(await run_sending(saved.test_subscription, site, caller.owner, subscription))
 
 
 def _tested(found: Answer) -> Response:

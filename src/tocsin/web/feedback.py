@@ -35,9 +35,44 @@ THUMB: Schema = {
     },
     "additionalProperties": False,
 }
+_VERSION: Schema = {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}
+_GIVEN: Schema = {
+    "type": "object",
+    "required": ["document", "version", "thumb"],
+    "properties": {"document": {"type": "string", "minLength": 1}, "version": _VERSION, "thumb": {"enum": [UP, DOWN]}},
+}
+_WORD: Schema = {
+    "type": "object",
+    "required": ["word", "factor"],
+    "properties": {"word": {"type": "string"}, "factor": {"type": "number"}, "weight": {"type": "number"}},
+}
+_MOVED: Schema = {
+    "type": "object",
+    "required": ["field", "text", "words"],
+    "properties": {
+        "field": {"type": "string"},
+        "text": {"type": "string"},
+        "words": {"type": "array", "items": _WORD},
+    },
+}
+_KEPT: Schema = {
+    "type": "object",
+    "properties": {
+        "thumbs": {"type": "array", "items": _GIVEN},
+        "texts": {"type": "array", "items": _MOVED},
+        "statistics": {"description": "Which of the site's counts of words they were moved by."},
+    },
+    "additionalProperties": False,
+}
+WANTED: Schema = {
+    "description": "Does it take thumbs? They move the texts of its `~` by Rocchio's method. An object: yes, and those "
+    "it has already, as they were answered or exported. Null: no.",
+    "anyOf": [{"type": ["boolean", "null"]}, _KEPT],
+}
 SHOWN: Schema = {
-    "description": "For a body: does it take thumbs? They move the texts of its `~` by Rocchio's method. One "
-    "subscription is answered with its thumbs and, for each text that they have moved, the weighted words.",
+    "description": "It takes thumbs. One subscription is answered with its thumbs and, for each text that they have "
+    "moved, the weighted words; a list says true.",
+    "anyOf": [{"const": True}, _KEPT],
 }
 
 

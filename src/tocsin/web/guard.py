@@ -34,8 +34,9 @@ MethodsOf = Callable[[str], list[str]]
 class Guard:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, methods_of: MethodsOf) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, methods_of: MethodsOf, header_bytes_max: int) -> None:
         self.app = app
+        self.header_bytes_max = header_bytes_max
         self.metrics = metrics
         self.methods_of = methods_of
 
@@ -60,6 +61,11 @@ class Guard:
                 self.metrics.seconds.observe(time.monotonic() - start)
 
     async def _answer(self, call: _Call) -> None:
+        most = self.header_bytes_max
+        if sum(len(name) + len(value) + 4 for name, value in call.scope["headers"]) > most:
+            refusal = Refusal(431, "headers_too_large", f"the headers have more than {most:,} bytes: send less")
+            await refusal.response()(call.scope, call.receive, call.send)
+            return
         if call.method == "OPTIONS":
             methods = self.methods_of(call.scope["path"])
             if methods:

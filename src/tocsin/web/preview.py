@@ -161,6 +161,8 @@ def _preview(site: Site, caller: Caller, given: dict[str, Any]) -> dict[str, Any
     asked = reader.asked(given.get("query"), given.get("xpath"), given.get("namespaces"))
     since, until = _span(given, "since"), _span(given, "until")
     period = (None if since is None else since[0], None if until is None else until[1])
+    if period[0] is not None and period[1] is not None and period[0] >= period[1]:
+        raise Refusal(422, "bad_value", "since: it lies after until; exchange them")
     try:
         found = past_of(site, asked, reader.parsed(asked)[0], period)
     except PipelineError:

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from tocsin.web.answers import json_answer, not_yet
+from tocsin.errors import SettingError
+from tocsin.web.answers import Refusal, json_answer, not_yet
 from tocsin.web.caller import Admitted, Limit, TheSite
 from tocsin.web.routes import BASE
 from tocsin.web.schemas import ERROR, NOT_YET, Schema, answer, answers
@@ -53,6 +54,9 @@ async def search(
     """Answered from what is stored now."""
     if site.searching is None:
         raise not_yet("search without an index of documents")
-    found = await run_in_threadpool(site.searching.search, q, limit, after)
+    try:
+        found = await run_in_threadpool(site.searching.search, q, limit, after or None)
+    except SettingError as error:
+        raise Refusal(422, "bad_cursor", f"after: {error}") from None
     items = [{"document": hit.id, "version": hit.version, "score": hit.score} for hit in found.hits]
     return json_answer({"items": items, "next": found.next, "total": found.total, "statistics": found.statistics})

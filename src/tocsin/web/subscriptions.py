@@ -37,7 +37,6 @@ from tocsin.web.schemas import (
     ERROR,
     FOUND,
     NOT_YET,
-    Schema,
     answer,
     answers,
     bodies,
@@ -49,87 +48,6 @@ from tocsin.web.schemas import (
 router = APIRouter(prefix=BASE, tags=["subscriptions"], responses=ERROR | FOUND)
 
 Id = Annotated[str, Path(description="The subscription's id, percent-encoded, slashes too.", min_length=1)]
-
-_ASKED: dict[str, Schema] = {
-    "query": {"type": ["string", "null"], "description": "What to look for, in the query language."},
-    "xpath": {"type": ["string", "null"], "description": "A path that must select something in the document's XML."},
-    "namespaces": {"type": ["object", "null"], "additionalProperties": {"type": "string"}},
-    "name": {"type": ["string", "null"]},
-    "tags": {"type": ["array", "null"], "items": {"type": "string"}},
-    "channel": {"description": '"inbox" (the default), or {"kind": "webhook", "url": "https://…", "secret"?}.'},
-    "mode": {"description": '"immediate", "hourly", "daily", or {"every": "day", "at": "08:00", "zone": "UTC"}.'},
-    "exactness": {
-        "description": 'Where the site is in a ring: "exact" (the default), "approximate", or {"kind": "approximate", '
-        '"rho": the share of publishers of other sites to listen to, in (0, 1], "alpha": how they are chosen, from 0, '
-        "who is expected to publish most of it, to 1, who knows most of it}."
-    },
-    "expires": {"description": "When it ends by itself: RFC 3339."},
-    "feedback": feedback.SHOWN,
-}
-SCHEMAS: dict[str, Schema] = {
-    "NewSubscription": {
-        "type": "object",
-        "properties": {
-            **_ASKED,
-            "id": {"type": ["string", "null"], "description": "Drawn by the site if it is not given."},
-            "view": {"description": 'The name of a view, or {"name", "where"?} or {"name", "when"?}: see POST views.'},
-        },
-        "anyOf": [{"required": ["query"]}, {"required": ["xpath"]}, {"required": ["view"]}],
-        "additionalProperties": False,
-    },
-    "SubscriptionChange": {
-        "type": "object",
-        "properties": {
-            **_ASKED,
-            "state": {"enum": ["active", "paused"]},
-            "mute": {
-                "description": 'null, or {"until": time, "arriving": "drop" or "hold"}: what arrives meanwhile.',
-            },
-        },
-        "additionalProperties": False,
-    },
-    "Subscription": {
-        "type": "object",
-        "required": ["id", "state", "revision", "created"],
-        "properties": {
-            "id": {"type": "string"},
-            "state": {"enum": ["active", "paused", "muted", "expired"]},
-            "revision": {"type": "integer", "minimum": 1},
-            "contract": {"type": "object", "description": "What to expect of it, told when it is saved."},
-            "secret": {"type": "string", "description": "Signs its webhook; told when it is new."},
-            "ring": {
-                "type": "object",
-                "description": "How an approximate one fares: it listens to so many publishers of other sites, of so "
-                "many; recall is the share of their matching documents that it was told of, with an interval, measured "
-                "by asking a sample of the others; null: not measured yet.",
-                "properties": {
-                    "listens_to": {"type": "integer", "minimum": 0},
-                    "publishers": {"type": "integer", "minimum": 0},
-                    "recall": {
-                        "type": ["object", "null"],
-                        "properties": {
-                            "value": {"type": "number"},
-                            "low": {"type": "number"},
-                            "high": {"type": "number"},
-                            "heard": {"type": "integer", "description": "Documents that it was told of meanwhile."},
-                            "asked": {"type": "integer", "description": "Answers that the figure rests on."},
-                        },
-                    },
-                },
-            },
-        },
-        "additionalProperties": True,
-    },
-    "Subscriptions": {
-        "type": "object",
-        "required": ["items", "next"],
-        "properties": {
-            "items": {"type": "array", "items": ref("Subscription")},
-            "next": {"type": ["string", "null"], "description": "For `after`; null: there are no more."},
-        },
-        "additionalProperties": False,
-    },
-}
 
 
 # --- making ----------------------------------------------------------------------------------------------------------

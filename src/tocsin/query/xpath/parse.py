@@ -89,6 +89,9 @@ def parse_xpath(text: str, namespaces: Mapping[str, str] | None = None, limits: 
     if len(text) > limits.query_characters_max:
         reason = f"the query has {len(text):,} characters, at most {limits.query_characters_max:,} are allowed"
         raise QueryTooLong(reason, text, limits.query_characters_max)
+    if namespaces and "" in namespaces:
+        reason = "a namespace needs a prefix, which the names of the path carry: XPath has no default namespace"
+        raise QuerySyntaxError(reason, text, 0)
     if _PLAIN.fullmatch(text) and text.count("/") <= limits.query_atoms_max:
         return _plain(text)
     return _Parser(text, namespaces or {}, limits).whole()

@@ -25,9 +25,12 @@ _MAILBOX = re.compile(
 _SERVICE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 # These name a host, which is looked at when they are saved, too; whatever is connected to is looked at then.
 _WITH_HOST = frozenset(
-    "mailto mailtos json jsons xml xmls form forms gotify gotifys ntfys matrixs mmost mmosts rocket rockets signal "
-    "signals nctalk nctalks".split()
+    "json jsons xml xmls form forms gotify gotifys ntfys matrixs mmost mmosts rocket rockets signal signals nctalk "
+    "nctalks".split()
 )
+# These write to any mailbox, without its reader's word.
+_MAIL_SERVICES = frozenset(("mailto", "mailtos"))
+NO_MAIL_SERVICE = 'a mailbox is a channel of kind "mail", so that its reader can confirm it'
 # These make Apprise read a file of this machine.
 _FILES = frozenset("template keyfile key_file pgpkey pgp pgp_key attach attachment file config include".split())
 
@@ -48,6 +51,11 @@ class Target:
     def shown(self) -> str:
         """What may be seen of it: the mailbox, or the service."""
         return self.address if self.kind == MAIL else f"{self.address.partition('://')[0]}://…"
+
+    @property
+    def is_mail_service(self) -> bool:
+        """Does it lead to mailboxes whose readers were not asked? None may be saved; earlier ones may be stored."""
+        return self.kind == APPRISE and self.address.partition("://")[0].lower() in _MAIL_SERVICES
 
     def as_json(self) -> dict[str, str]:
         """As it is written in a subscription, and answered."""
@@ -95,6 +103,8 @@ def _service(value: object, settings: ChannelSettings) -> Target:
         raise Invalid("the url is an address such as slack://…, as Apprise writes it", field="channel")
     found = _SERVICE.match(value)
     service = found[1].lower() if found else ""
+    if service in _MAIL_SERVICES:
+        raise Invalid(NO_MAIL_SERVICE, field="channel")
     if service not in settings.channel_services:
         raise Invalid(f"{service[:40] or 'this'} is no service that may be used (channel_services)", field="channel")
     try:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +32,17 @@ from tocsin.site.problems import Conflict, Invalid, NotFound, OverQuota, Problem
 from tocsin.store import Store, channels, journal, webhooks
 from tocsin.store.channels import Asked, Saved
 from tocsin.store.connect import packed
+from tocsin.store.webhooks import Hook
 
 if TYPE_CHECKING:
     from tocsin.site.site import Site
 
 NAME_CHARACTERS_MAX = 200
 SAVED_MAX = 100
-TESTS_PER_SECOND = 0.5  # of one account; five at once are let through
+TESTS_PER_SECOND = 0.5  # of one account; the first five are let through
+_lock = threading.Lock()
+_under_way: set[tuple[int, str]] = set()
+"""(site, account) of the tests that are being sent."""
 
 
 # --- keeping ---------------------------------------------------------------------------------------------------------
@@ -230,7 +236,7 @@ def with_code(store: Store, code: str) -> Saved:
     """The channel that a code is about; NotFound if it is none of ours."""
     raw = links.read(code.strip())
     if len(raw) == 8 + links.PROOF_BYTES:
-        one = channels.find_saved(store, int.from_bytes(raw[:8], "big"))
+        one = channels.find_saved(store, links.number_in(raw))
         if one is not None and hmac.compare_digest(raw[8:], _proof(store, one)):
             return one
     raise NotFound("this link is not in force any more")
@@ -273,8 +279,8 @@ def test(site: Site, account: Account, number: int) -> Answer:
     one = get(site, account, number)
     if one.confirmed is None:
         raise Conflict("whoever reads this mailbox has not confirmed it yet: a test would be the first of a flood")
-    _take_test(site, account)
-    answer = _in_sender(site, lambda sender: sender.send_test(target_in(one)))
+    with _testing(site, account):
+        answer = _in_sender(site, lambda sender: sender.send_test(target_in(one)))
     channels.set_saved(site.store, number, tried=time.time(), problem=None if answer.is_taken else str(answer))
     return answer
 
@@ -287,7 +293,14 @@ def test_subscription(site: Site, account: Account, id: str) -> Answer:
         raise Conflict("this subscription is told in the inbox only", field="channel")
     if is_channel(hook.url) and not may_tell(site.store, site.settings.channels, account.name, hook.url):
         raise Conflict("whoever reads this mailbox has not confirmed it yet", field="channel")
-    _take_test(site, account)
+    with _testing(site, account):
+        answer = _tested(site, hook, id)
+    if answer.is_taken and not is_channel(hook.url):
+        webhooks.revive(site.store, kept.number)
+    return answer
+
+
+def _tested(site: Site, hook: Hook, id: str) -> Answer:
     if is_channel(hook.url):
         return _in_sender(site, lambda sender: sender.send_test(target_of(hook.url)))
     told = {"type": "test", "timestamp": stamp(time.time()), "data": {"subscription": id}}
@@ -301,14 +314,23 @@ def test_subscription(site: Site, account: Account, id: str) -> Answer:
         finally:
             await caller.close()
 
-    answer = asyncio.run(call())
-    if answer.is_taken:
-        webhooks.revive(site.store, kept.number)
-    return answer
+    return asyncio.run(call())
 
 
-def _take_test(site: Site, account: Account) -> None:
-    site.buckets.take(f"test {account.name}", TESTS_PER_SECOND, 1, "test sends")
+@contextmanager
+def _testing(site: Site, account: Account) -> Iterator[None]:
+    """One test of an account at a time, and not too many: each holds a thread until its place has answered."""
+    own = (id(site), account.name)
+    with _lock:
+        if own in _under_way:
+            raise TooFast("a test is being sent: wait for its answer", retry_after_seconds=1.0 / TESTS_PER_SECOND)
+        site.buckets.take(f"test {account.name}", TESTS_PER_SECOND, 1, "test sends")
+        _under_way.add(own)
+    try:
+        yield
+    finally:
+        with _lock:
+            _under_way.discard(own)
 
 
 def _in_sender(site: Site, do: Any) -> Answer:

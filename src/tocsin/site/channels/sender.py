@@ -8,7 +8,7 @@ from hashlib import blake2b
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from tocsin.site.channels import links
-from tocsin.site.channels.address import MAIL, Target, target_of
+from tocsin.site.channels.address import MAIL, NO_MAIL_SERVICE, Target, target_of
 from tocsin.site.channels.digest import Message, compose
 from tocsin.site.channels.settings import ChannelSettings
 from tocsin.site.channels.telling import Telling, Told, told_of
@@ -67,6 +67,8 @@ class ChannelSender:
     async def _sent(self, target: Target, message: Message, id: str, unsubscribe: str | None) -> Answer:
         if target.kind == MAIL and self._settings.mail_url is None:
             return Answer(None, "this site sends no mail any more (mail_url)")
+        if target.is_mail_service:
+            return Answer(None, NO_MAIL_SERVICE)
         url = target.address if target.kind != MAIL else mail_to(self._settings.mail_url or "", target.address)
         is_mail = url.lower().startswith(("mailto://", "mailtos://"))
         most = self._settings.chat_characters_max

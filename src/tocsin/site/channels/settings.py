@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 
 SERVICES = tuple(
     (
-        "mailto mailtos slack discord tgram mmost mmosts matrix matrixs rocket rockets ntfy ntfys gotify gotifys json "
-        "jsons xml xmls form forms workflow workflows gchat zulip wxteams pover pbul twist signal signals nctalk "
-        "nctalks mastodon toot mastodons toots ryver flock guilded revolt opsgenie pagerduty twilio lark feishu "
-        "dingtalk"
+        "slack discord tgram mmost mmosts matrix matrixs rocket rockets ntfy ntfys gotify gotifys json jsons xml xmls "
+        "form forms workflow workflows gchat zulip wxteams pover pbul twist signal signals nctalk nctalks mastodon "
+        "toot mastodons toots ryver flock guilded revolt opsgenie pagerduty twilio lark feishu dingtalk"
     ).split()
 )
 
@@ -41,7 +40,7 @@ class ChannelSettings:
     mail_asks_forgotten_seconds: float = 30 * 86_400.0
     """After which it may be asked so often again."""
     channel_services: tuple[str, ...] = SERVICES
-    """The beginnings of Apprise's addresses that may be used."""
+    """The beginnings of Apprise's addresses that may be used; never mailto and mailtos: see mail_url."""
     channel_timeout_seconds: float = 30.0
     """For sending one message."""
     channel_senders: int = 2

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from hashlib import blake2b
 from http import HTTPStatus
+from math import inf
 from random import random
 from typing import Any
 
@@ -29,6 +30,7 @@ from tocsin.site.channels import saved
 from tocsin.site.channels.address import is_channel
 from tocsin.site.channels.sender import ChannelSender
 from tocsin.site.channels.settings import ChannelSettings
+from tocsin.site.delivery.again import send_again
 from tocsin.site.delivery.caller import Answer, Caller
 from tocsin.site.delivery.messages import Bundle, gathered
 from tocsin.site.delivery.retries import asked_to_wait, wait_seconds
@@ -118,10 +120,9 @@ class _Shift:
         """Got something new while they were worked on."""
         self._busy: dict[int, asyncio.Task[None]] = {}
         self._later: list[tuple[float, int]] = []
-        self._waiting: set[int] = set()
-        """After a failure: what they get meanwhile does not make them ready."""
-        self._gone: set[int] = set()
-        """Webhooks that want no more calls."""
+        self._waiting: dict[int, float] = {}
+        """Until when, after a failure (GONE: they want no more calls) or for a mailbox's word (inf): what they get
+        meanwhile does not make them ready."""
         self._unconfirmed: dict[tuple[str, str], set[int]] = {}
         """What waits for a mailbox's word, by account and address."""
         self._together: dict[tuple[str, str], asyncio.Lock] = {}
@@ -146,7 +147,7 @@ class _Shift:
             await self._end(helpers)
 
     def _helpers(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._watch(), self._note(), self._resend(), self._ask_mailboxes(), self._look_for_gone()]
+        return [self._watch(), self._note(), self._resend(), self._ask_mailboxes(), self._look_for_set_anew()]
 
     async def _begin(self) -> None:
         """What was left to do when the last shift ended."""
@@ -155,8 +156,6 @@ class _Shift:
         for subscription, next_try in await asyncio.to_thread(webhooks.waiting, self._store):
             if next_try is None or next_try <= time.time():
                 self._make_ready(subscription)
-            elif next_try == GONE:
-                self._leave_alone(subscription)
             else:
                 self._wait(subscription, next_try)
 
@@ -182,18 +181,23 @@ class _Shift:
             self._moved.set()
 
     def _wait(self, subscription: int, until: float) -> None:
-        self._waiting.add(subscription)
-        heapq.heappush(self._later, (until, subscription))
-        self._moved.set()
+        self._waiting[subscription] = until
+        if until < GONE:
+            heapq.heappush(self._later, (until, subscription))
+            self._moved.set()
+
+    def _wake(self, subscription: int) -> None:
+        self._waiting.pop(subscription, None)
+        self._make_ready(subscription)
 
     async def _work(self, helpers: list[asyncio.Task[None]]) -> None:
         while not self._owner._stopping.is_set():
             self._moved.clear()
             now = time.time()
             while self._later and self._later[0][0] <= now:
-                _, subscription = heapq.heappop(self._later)
-                self._waiting.discard(subscription)
-                self._make_ready(subscription)
+                until, subscription = heapq.heappop(self._later)
+                if self._waiting.get(subscription) == until:  # it was not woken before, and does not wait anew
+                    self._wake(subscription)
             self._send_out()
             for helper in helpers:
                 if helper.done():
@@ -267,15 +271,14 @@ class _Shift:
         """Sends an item; True: it is done with, and the next one may go."""
         answer = await self._send(hook, item)
         if answer.is_taken:
-            self._owner.delivered += 1
             self._deliver_upto(hook.subscription, item.cursor)
             return True
         self._owner.failed += 1
         attempts += 1
         if answer.status == HTTPStatus.GONE:
-            self._failed[hook.subscription] = Attempt(attempts, GONE, IS_GONE)
+            self._failed[hook.subscription] = Attempt(attempts, GONE, IS_GONE, hook.url)
             await self._write_notes()
-            self._leave_alone(hook.subscription)
+            self._wait(hook.subscription, GONE)
             return False
         if attempts >= self._settings.delivery_attempts_max:
             # Written before the next item is sent: whoever looks finds it delivered, or among the undelivered.
@@ -286,27 +289,25 @@ class _Shift:
         wait = wait_seconds(attempts, self._settings, self._owner._chance)
         wait = max(wait, asked_to_wait(answer.status or 0, answer.retry_after, self._settings))
         next_try = time.time() + wait
-        self._failed[hook.subscription] = Attempt(attempts, next_try, str(answer))
+        self._failed[hook.subscription] = Attempt(attempts, next_try, str(answer), hook.url)
         await self._write_notes()
         self._wait(hook.subscription, next_try)
         return False
 
-    def _leave_alone(self, subscription: int) -> None:
-        self._gone.add(subscription)
-        self._waiting.add(subscription)
-
-    async def _look_for_gone(self) -> None:
-        """Goes on with webhooks that were gone and are set anew."""
+    async def _look_for_set_anew(self) -> None:
+        """Goes on with webhooks that failed, or were gone, and are set anew."""
         while True:
-            known = set(self._gone)  # as it was before the look: what is noted during it may not be seen by it
-            if known:
-                for subscription in known - await asyncio.to_thread(webhooks.still_gone, self._store):
-                    self._gone.discard(subscription)
-                    self._waiting.discard(subscription)
-                    self._make_ready(subscription)
+            # As it was before the look: what is noted during it may not be seen by it.
+            known = {number: until for number, until in self._waiting.items() if until <= GONE}
+            found = await asyncio.to_thread(webhooks.hooks_of, self._store, sorted(known)) if known else {}
+            for subscription, until in known.items():
+                hook = found.get(subscription)
+                if (hook is None or hook.next_try is None) and self._waiting.get(subscription) == until:
+                    self._wake(subscription)
             await asyncio.sleep(LOOK_SECONDS)
 
     def _deliver_upto(self, subscription: int, cursor: int) -> None:
+        self._failed.pop(subscription, None)  # of an attempt before, whose note failed
         self._delivered[subscription] = self._reached[subscription] = cursor
         self._noted.set()
 
@@ -318,7 +319,7 @@ class _Shift:
         async with self._together.setdefault(place, asyncio.Lock()):
             while not self._owner._stopping.is_set() and hook.subscription not in self._waiting:
                 if not await self._may_tell(*place):
-                    self._waiting.add(hook.subscription)
+                    self._waiting[hook.subscription] = inf
                     self._unconfirmed.setdefault(place, set()).add(hook.subscription)
                     return
                 now = await asyncio.to_thread(webhooks.hook, self._store, hook.subscription)
@@ -338,9 +339,10 @@ class _Shift:
             if attempts < self._settings.delivery_attempts_max:
                 next_try = time.time() + wait_seconds(attempts, self._settings, self._owner._chance)
                 for part in bundle.parts:
-                    self._failed[part.subscription] = Attempt(attempts, next_try, str(answer))
-                    self._wait(part.subscription, next_try)
+                    self._failed[part.subscription] = Attempt(attempts, next_try, str(answer), hook.url)
                 await self._write_notes()
+                for part in bundle.parts:
+                    self._wait(part.subscription, next_try)
                 return False
             self._given_up += [
                 GivenUp(item.number, item.account, item.cursor, attempts, str(answer)) for item in bundle.items
@@ -364,10 +366,14 @@ class _Shift:
                 waiting = self._unconfirmed.pop(place)
                 if await self._may_tell(*place):
                     for subscription in waiting:
-                        self._waiting.discard(subscription)
-                        self._make_ready(subscription)
-                else:
-                    self._unconfirmed[place] = waiting  # behind the others
+                        self._wake(subscription)
+                    continue
+                found = await asyncio.to_thread(webhooks.hooks_of, self._store, sorted(waiting))
+                moved = {number for number in waiting if number not in found or found[number].url != place[1]}
+                for subscription in moved:
+                    self._wake(subscription)
+                if waiting - moved:  # behind the others, and with those that came meanwhile
+                    self._unconfirmed.setdefault(place, set()).update(waiting - moved)
             if settings.mail_url is not None:
                 for account, address in await asyncio.to_thread(channels.unsaved_mailboxes, self._store):
                     await saved.save_and_ask(self._store, settings, self._sender, account, address)
@@ -377,31 +383,16 @@ class _Shift:
         if is_channel(hook.url):
             if not await self._may_tell(hook.account, hook.url):
                 return Answer(None, "the mailbox has not confirmed that it wants to be told")
-            return await self._sender.send(hook.url, [item], item_id(self._site_id, item))
-        body = payload(item)
-        return await self._caller.call(
-            hook.url, headers(hook.secret, item_id(self._site_id, item), int(time.time()), body), body
-        )
+            answer = await self._sender.send(hook.url, [item], item_id(self._site_id, item))
+        else:
+            body = payload(item)
+            signed = headers(hook.secret, item_id(self._site_id, item), int(time.time()), body)
+            answer = await self._caller.call(hook.url, signed, body)
+        self._owner.delivered += answer.is_taken
+        return answer
 
     async def _resend(self) -> None:
-        """What was given up, and is wanted again."""
-        while True:
-            for number, subscription, cursor in await asyncio.to_thread(webhooks.wanted_again, self._store):
-                await self._send_again(number, subscription, cursor)
-            await asyncio.sleep(LOOK_SECONDS)
-
-    async def _send_again(self, number: int, subscription: int, cursor: int) -> None:
-        hook = await asyncio.to_thread(webhooks.hook, self._store, subscription)
-        item = await asyncio.to_thread(inbox.item_at, self._store, cursor)
-        if hook is None:
-            problem: str | None = "the subscription has no webhook any more"
-        elif item is None:
-            problem = "a newer version of the document has been told since, and this one is not kept"
-        else:
-            answer = await self._send(hook, item)
-            problem = None if answer.is_taken else str(answer)
-            self._owner.delivered += answer.is_taken
-        await asyncio.to_thread(webhooks.resent, self._store, number, problem)
+        await send_again(self._store, self._send, max(1, self._settings.delivery_connections_max // 4))
 
     # --- notes ---------------------------------------------------------------------------------
 
@@ -421,7 +412,11 @@ class _Shift:
         if not (delivered or failed or given_up):
             return
         self._failed, self._given_up = {}, []
-        await asyncio.to_thread(webhooks.note, self._store, delivered=delivered, failed=failed, given_up=given_up)
+        try:
+            await asyncio.to_thread(webhooks.note, self._store, delivered=delivered, failed=failed, given_up=given_up)
+        except BaseException:  # the next note has them: to note them twice does no harm
+            self._failed, self._given_up = {**failed, **self._failed}, [*given_up, *self._given_up]
+            raise
         for subscription, cursor in delivered.items():  # what was delivered meanwhile is still to be noted
             if self._delivered.get(subscription) == cursor:
                 del self._delivered[subscription]

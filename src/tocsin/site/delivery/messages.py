@@ -7,11 +7,11 @@ holds is written down before it is sent: one that is sent again, after whatever 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from tocsin.store import Store, channels, inbox
+from tocsin.store import Store, channels, inbox, webhooks
 from tocsin.store.channels import Part
 from tocsin.store.inbox import Item
 from tocsin.store.webhooks import Hook
@@ -33,18 +33,18 @@ def gathered(store: Store, site_id: str, hook: Hook, reached: Mapping[int, int])
 
     `reached` holds the cursors that were told but are not noted in the store yet.
     """
+    begun = channels.message_with(store, hook.subscription)
+    if begun is not None:
+        left = _untold(store, hook.url, begun[1], reached)
+        items = [item for part in left for item in _items(store, part)]
+        if items:
+            return Bundle(begun[0], tuple(left), tuple(items))
+        channels.end_message(store, begun[0])
     found = {
         number: max(cursor, reached.get(number, 0))
         for number, cursor in channels.companions(store, hook.account, hook.url)
     }
     found.setdefault(hook.subscription, max(hook.cursor, reached.get(hook.subscription, 0)))
-    begun = channels.message_with(store, hook.subscription)
-    if begun is not None:
-        left = [part for part in begun[1] if part.subscription in found and part.upto > found[part.subscription]]
-        items = [item for part in left for item in _items(store, part)]
-        if items:
-            return Bundle(begun[0], tuple(left), tuple(items))
-        channels.end_message(store, begun[0])
     parts, items = [], []
     for number, cursor in found.items():
         if number != hook.subscription and channels.message_with(store, number) is not None:
@@ -59,6 +59,18 @@ def gathered(store: Store, site_id: str, hook: Hook, reached: Mapping[int, int])
     bundle = Bundle(f"msg_{blake2b(told.encode(), digest_size=16).hexdigest()}", tuple(parts), tuple(items))
     channels.begin_message(store, bundle.id, bundle.parts)
     return bundle
+
+
+def _untold(store: Store, url: str, parts: Sequence[Part], reached: Mapping[int, int]) -> list[Part]:
+    """Those of a message's parts that are still to be told at this address, however many else are told there."""
+    found = webhooks.hooks_of(store, [part.subscription for part in parts])
+    return [
+        part
+        for part in parts
+        if (own := found.get(part.subscription)) is not None
+        and own.url == url
+        and part.upto > max(own.cursor, reached.get(part.subscription, 0))
+    ]
 
 
 def _items(store: Store, part: Part) -> list[Item]:

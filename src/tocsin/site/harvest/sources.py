@@ -27,6 +27,7 @@ FEED, OAI, FOLDER = "feed", "oai", "folder"
 KINDS = (FEED, OAI, FOLDER)
 KEYS = ("address", "kind", "name", "tags", "interval", "set", "from", "until", "prefix")
 CHANGEABLE = ("name", "tags", "interval", "state", "address")
+OF_A_LIST = ("token", "first", "pages")  # of OAI-PMH, in a cursor
 NAME_CHARACTERS_MAX, TAGS_MAX, INTERVAL_MAX = 1_000, 100, 366 * 86_400.0
 OPTION_CHARACTERS_MAX = 500
 
@@ -113,6 +114,8 @@ def change(store: Store, settings: HarvestSettings, account: Account, number: in
         address = checked(given["address"], settings)
         _check_free(store, source.kind, address, source.options)
         values |= {"address": address, "etag": None, "modified": None, "due": time.time(), "failures": 0}
+        # The list that was begun is the old repository's; how far the lists before it reached holds for both.
+        values["cursor"] = {name: value for name, value in source.cursor.items() if name not in OF_A_LIST}
     if values:
         kept.change(store, number, **values)
         journal.note(store, account.name, "change source", str(number), keys=sorted(given))

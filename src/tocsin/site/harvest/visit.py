@@ -28,7 +28,7 @@ class Ended(NamedTuple):
 
 
 class SourceGone(Exception):
-    """The source was removed during the visit."""
+    """The source was removed, or has moved, during the visit."""
 
 
 @dataclass

@@ -36,6 +36,7 @@ from tocsin.query.score import ROUNDING, Statistics, Vector, cosine, document_ve
 from tocsin.query.semantics import Knowledge, holds
 from tocsin.store import schema
 from tocsin.store.connect import Store
+from tocsin.store.documents import last_position
 from tocsin.store.search.phrases import Patterns, may_hold, patterns_of
 from tocsin.store.search.plain import Names, plain_words
 from tocsin.store.search.tokens import EVERY, FIELDS, KEYS, Translator, tokens_of
@@ -161,11 +162,12 @@ class Library:
     # --- updating ------------------------------------------------------------------------------
 
     def update(self, store: Store, chunk: int = CHUNK) -> int:
-        """Takes in the documents after the last position; returns how many. What is there already is not repeated."""
-        taken = 0
+        """Takes in the documents after the last position; returns how many. What is there already is not repeated, and
+        what comes meanwhile waits for the next time: each commit costs as much as many documents."""
+        taken, upto = 0, last_position(store)
         while True:
             with store.read() as transaction:
-                rows = _rows(transaction, log.c.position > self.last, chunk)
+                rows = _rows(transaction, (log.c.position > self.last) & (log.c.position <= upto), chunk)
             if not rows:
                 return taken
             self._take_in(rows)

@@ -73,6 +73,11 @@ def _address(view: View, link: str) -> str:
     return link if "://" in link else f"{view.request.url.scheme}://{view.request.url.netloc}{link}"
 
 
+def is_sending(view: View) -> bool:
+    """Does the button that was pressed wait for somebody else's server?"""
+    return view.given("do") in ("test", "test-subscription", "ask")
+
+
 def add(view: View) -> Response:
     """Keeps a mailbox or a service."""
     values = {name: view.given(name) for name in ("to", "url", "name")}

@@ -6,6 +6,7 @@ With scripts the check and the preview come as pieces into the page; without the
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,8 @@ class Trial:
     chart: Chart | None
     sample: tuple[Shown, ...]
     contract: Contract
+    names: Mapping[str, str]
+    """Of the subscriptions that the contract tells of."""
     is_partial: bool
     looked_at: int | None
 
@@ -101,7 +104,8 @@ def _filled(kept: Kept) -> dict[str, str]:
 
 
 def _form(view: View, values: dict[str, str], status: int = 200, **more: Any) -> Response:
-    shown: dict[str, Any] = {"mistake": None, "trial": None, "values": values, "examples": EXAMPLES, "modes": MODES}
+    shown: dict[str, Any] = {"mistake": None, "trial": None, "is_piece": False, "values": values}
+    shown |= {"examples": EXAMPLES, "modes": MODES}
     shown["places"] = {f"{SAVED}{one.number}": _place(one) for one in saved.listed(view.site, view.owner)}
     shown["is_unzoned"] = not values["zone"]
     shown["exactnesses"] = federated.CHOICES if view.site.federation is not None else {}
@@ -148,7 +152,7 @@ def preview(view: View) -> Response:
     """The preview alone, to be put into the page."""
     values = {name: view.form.get(name, "") for name in FIELDS}
     try:
-        return view.page("_trial.html", trial=_trial(view, values))
+        return view.page("_trial.html", trial=_trial(view, values), is_piece=True)
     except Problem as problem:
         return view.page("_mistake.html", 422, mistake=mistake_of(problem, values))
 
@@ -166,11 +170,8 @@ def _asked(view: View, values: dict[str, str]) -> tuple[Asked, Any, Any]:
 def _trial(view: View, values: dict[str, str]) -> Trial:
     site = view.site
     asked, query, path = _asked(view, values)
-    others = (
-        other
-        for other in subscriptions.newest(site.store, view.owner.name, site.settings.compared_subscriptions_max)
-        if other.id != values["id"]
-    )
+    known = subscriptions.newest(site.store, view.owner.name, site.settings.compared_subscriptions_max)
+    others = [other for other in known if other.id != values["id"]]
     contract = contract_of(asked, query, path, site.analysis, history=site.history, others=others)
     past, is_partial, looked_at = _past(site, asked, query, path)
     sample = []
@@ -179,7 +180,16 @@ def _trial(view: View, values: dict[str, str]) -> Trial:
         document = None if stored is None else stored.document()
         about = (one.document, one.version, one.score, one.moment)
         sample.append(shown(site.analysis, document, one.evidence, about))
-    return Trial(past.total, bars_of_days(past.per_day), tuple(sample), contract, is_partial, looked_at)
+    chart = bars_of_days(past.per_day)
+    return Trial(past.total, chart, tuple(sample), contract, _names(contract, others), is_partial, looked_at)
+
+
+def _names(contract: Contract | None, known: Iterable[Kept]) -> dict[str, str]:
+    """What the subscriptions that a contract tells of are called."""
+    if contract is None:
+        return {}
+    told = {contract.duplicate_of, *contract.covered_by, *contract.covers}
+    return {one.id: one.about.get("name") or one.id for one in known if one.id in told}
 
 
 def _past(site: Site, asked: Asked, query: Any, path: Any) -> tuple[Any, bool, int | None]:
@@ -216,7 +226,11 @@ def _save(view: View, values: dict[str, str]) -> Response:
         made = life.create(view.site, view.owner, body, key=f"page {values['key'][:100]}" if values["key"] else None)
     told = body.get("channel")
     secret = made.secret if isinstance(told, str) and told != was else None  # that of an old webhook was told before
-    return view.page("saved.html", kept=made.kept, contract=made.contract, secret=secret, is_new=not values["id"])
+    known = subscriptions.newest(view.site.store, view.owner.name, view.site.settings.compared_subscriptions_max)
+    names = _names(made.contract, known)
+    return view.page(
+        "saved.html", kept=made.kept, contract=made.contract, names=names, secret=secret, is_new=not values["id"]
+    )
 
 
 def _channel(view: View, values: dict[str, str]) -> Any:

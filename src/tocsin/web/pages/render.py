@@ -25,6 +25,7 @@ HEADERS = {
 STATIC = {"tocsin.css": "text/css", "tocsin.js": "text/javascript", "icon.svg": "image/svg+xml"}
 STATIC_SECONDS = 31_536_000  # a file's address changes with its content
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
+ROLES = {"admin": "administrator"}
 NOBODY: Mapping[str, Any] = {"account": None, "may_administer": False, "seal": "", "path": "", "note": ""}
 """What every template may use, for somebody who is not signed in."""
 
@@ -78,6 +79,11 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def role(value: object) -> str:
+    """What an account is, in a word that people know."""
+    return ROLES.get(str(value), str(value))
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("tocsin.web.pages"),
@@ -88,6 +94,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     made.filters |= {"ago": ago, "clock": clock, "stamped": stamped, "number": number, "plural": plural}
+    made.filters |= {"role": role}
     made.globals |= {"static": static_address}
     return made
 

@@ -184,7 +184,8 @@ def _reason(atom: Mapping[str, Any]) -> Reason:
     if "positions" in atom:
         said = " ".join(str(word) for word in atom.get("words", ()) if word)
         places = atom["positions"]
-        where = f"“{said}” in {field}, word {places[0] + 1}" + (f" to {places[-1] + 1}" if len(places) > 1 else "")
+        which = f"word {places[0] + 1}" if len(places) == 1 else f"words {places[0] + 1} to {places[-1] + 1}"
+        where = f"“{said}” in {field}, {which}"
         if atom.get("between"):
             where += f" ({', '.join(str(count) for count in atom['between'])} between)"
     elif "cosine" in atom:

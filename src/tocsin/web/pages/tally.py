@@ -1,7 +1,8 @@
 """How much came in and how much matched, hour by hour and day by day: what the charts show.
 
-What was before does not change, so it is counted once and remembered; only the hour or the day that is under way is
-counted at every look.
+What lies before does not change, so it is counted once and remembered; of the hour or the day that is under way, what
+came since the last look is added. Only when something that was held is shown do earlier counts change: then all of them
+are counted again.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tocsin.store import Store, documents, glance, inbox
+from tocsin.store import Store, documents, glance
 
 HOUR, DAY = 3_600.0, 86_400.0
 SETTLED_SECONDS = 120.0  # after which nothing more is written under an earlier time
-REMEMBERED_MAX = 200_000
+REMEMBERED_MAX, RUNNING_MAX, PLACES_MAX = 200_000, 20_000, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,27 @@ class Series:
         return sum(self.counts)
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """When a count is taken, and which cursors its spans lie between."""
+
+    now: float
+    step: float
+    edges: Sequence[float]
+    cursors: Sequence[int]
+    moved: int
+    """How far cursors went when they last moved: what is remembered is of this state of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What was counted of the span that is under way."""
+
+    start: int
+    upto: int
+    count: int
+
+
 class Tally:
     """Counts of one store. Safe to share between threads."""
 
@@ -42,7 +64,10 @@ class Tally:
         self._store = store
         self._now = now
         self._lock = threading.Lock()
-        self._known: OrderedDict[Hashable, Any] = OrderedDict()
+        self._places: OrderedDict[Hashable, int] = OrderedDict()
+        self._spans: OrderedDict[Hashable, int] = OrderedDict()
+        self._running: OrderedDict[Hashable, _Running] = OrderedDict()
+        self._moved = 0
 
     def came_in(self, step: float, number: int) -> Series:
         """Documents that were accepted, everybody's."""
@@ -54,24 +79,22 @@ class Tally:
 
     def matched(self, account: str, step: float, number: int) -> Series:
         """The account's notifications, those that are held among them."""
-        edges, now = self._edges(step, number)
-        cursors = self._cursors(edges, now)
+        look = self._look(step, number)
 
         def count(missing: Sequence[int]) -> Mapping[Any, list[int]]:
             return {account: glance.between(self._store, missing, account)}
 
-        return Series(edges[0], step, self._counted([account], edges, cursors, now, count)[account])
+        return Series(look.edges[0], step, self._counted([account], look, count)[account])
 
     def matched_each(self, numbers: Sequence[int], step: float, number: int) -> dict[int, Series]:
         """The same for each of these subscriptions, by its number in the store."""
-        edges, now = self._edges(step, number)
-        cursors = self._cursors(edges, now)
+        look = self._look(step, number)
 
         def count(missing: Sequence[int]) -> Mapping[Any, list[int]]:
             return glance.between_each(self._store, missing, numbers)
 
-        found = self._counted(list(numbers), edges, cursors, now, count)
-        return {one: Series(edges[0], step, found[one]) for one in numbers}
+        found = self._counted(list(numbers), look, count)
+        return {one: Series(look.edges[0], step, found[one]) for one in numbers}
 
     def _edges(self, step: float, number: int) -> tuple[list[float], float]:
         """Where the spans begin."""
@@ -79,48 +102,80 @@ class Tally:
         first = (now // step - number + 1) * step
         return [first + step * place for place in range(number)], now
 
-    def _cursors(self, edges: Sequence[float], now: float) -> list[int]:
+    def _look(self, step: float, number: int) -> _Look:
+        last, moved = glance.stand(self._store)
+        with self._lock:
+            if moved > self._moved:
+                self._spans.clear()
+                self._running.clear()
+                self._moved = moved
+        edges, now = self._edges(step, number)
         found = [self._at("made", edge, now, glance.made_by) for edge in edges]
-        return [*found, max(found[-1], inbox.last(self._store))]
+        return _Look(now, step, edges, [*found, max(found[-1], last)], moved)
 
     def _counted(
-        self,
-        keys: Sequence[Hashable],
-        edges: Sequence[float],
-        cursors: Sequence[int],
-        now: float,
-        count: Callable[[Sequence[int]], Mapping[Any, list[int]]],
+        self, keys: Sequence[Hashable], look: _Look, count: Callable[[Sequence[int]], Mapping[Any, list[int]]]
     ) -> dict[Hashable, tuple[int, ...]]:
         """The counts of each key: what is remembered, and from the first span that is not, counted now."""
-        whole = [place for place in range(len(edges) - 1) if edges[place + 1] < now - SETTLED_SECONDS]
-        step = edges[1] - edges[0] if len(edges) > 1 else DAY
-        known = {key: {place: self._recall((key, edges[place], step)) for place in whole} for key in keys}
-        first = next(
-            (place for place in range(len(edges)) if any(known[key].get(place) is None for key in keys)), len(edges) - 1
-        )
-        fresh = count(cursors[first:])
+        whole = sum(1 for edge in look.edges[1:] if edge < look.now - SETTLED_SECONDS)
+        with self._lock:
+            known = {key: self._leading(key, look, whole) for key in keys}
+            first = min((len(counts) for counts in known.values()), default=whole)
+            begun = self._begun(keys, look) if first == len(look.edges) - 1 else None
+        fresh = count(look.cursors[first:] if begun is None else [begun[0], look.cursors[-1]])
         found: dict[Hashable, tuple[int, ...]] = {}
         for key in keys:
-            counts = [known[key][place] for place in range(first)] + fresh[key]
-            found[key] = tuple(counts)
-            for place in whole[first:]:
-                self._remember((key, edges[place], step), counts[place])
+            counts = fresh[key] if begun is None else [begun[1][key] + fresh[key][0]]
+            found[key] = (*known[key][:first], *counts)
+        self._remember(found, look, first, whole)
         return found
 
+    def _leading(self, key: Hashable, look: _Look, whole: int) -> list[int]:
+        """What is remembered of the first spans, up to one that is not."""
+        found: list[int] = []
+        for edge in look.edges[:whole]:
+            if (count := self._spans.get((key, edge, look.step))) is None:
+                break
+            found.append(count)
+        return found
+
+    def _begun(self, keys: Sequence[Hashable], look: _Look) -> tuple[int, dict[Hashable, int]] | None:
+        """The cursor up to which the span under way was counted, for all of them, and what was counted of each."""
+        found = {key: one for key in keys if (one := self._running.get((key, look.step))) is not None}
+        states = {(one.start, one.upto) for one in found.values()}
+        if len(found) < len(keys) or len(states) != 1:
+            return None
+        start, upto = states.pop()
+        if start != look.cursors[-2] or upto > look.cursors[-1]:
+            return None
+        return upto, {key: one.count for key, one in found.items()}
+
+    def _remember(self, found: Mapping[Hashable, Sequence[int]], look: _Look, first: int, whole: int) -> None:
+        with self._lock:
+            if look.moved != self._moved:
+                return  # cursors have moved meanwhile
+            for key, counts in found.items():
+                for place in range(first, whole):
+                    self._spans[key, look.edges[place], look.step] = counts[place]
+                if whole == len(look.edges) - 1:
+                    self._running[key, look.step] = _Running(look.cursors[-2], look.cursors[-1], counts[-1])
+            _forget(self._spans, REMEMBERED_MAX)
+            _forget(self._running, RUNNING_MAX)
+
     def _at(self, what: str, moment: float, now: float, look: Callable[[Store, float], int]) -> int:
-        found = self._recall((what, moment))
+        """The place in the log, or among the cursors, of an edge."""
+        with self._lock:
+            found = self._places.get((what, moment))
         if found is None:
             found = look(self._store, moment)
             if moment < now - SETTLED_SECONDS:
-                self._remember((what, moment), found)
-        return int(found)
+                with self._lock:
+                    self._places[what, moment] = found
+                    _forget(self._places, PLACES_MAX)
+        return found
 
-    def _recall(self, key: Hashable) -> Any:
-        with self._lock:
-            return self._known.get(key)
 
-    def _remember(self, key: Hashable, value: Any) -> None:
-        with self._lock:
-            self._known[key] = value
-            if len(self._known) > REMEMBERED_MAX:
-                self._known.popitem(last=False)
+def _forget(known: OrderedDict[Hashable, Any], most: int) -> None:
+    """The oldest, until no more than so many are left."""
+    while len(known) > most:
+        known.popitem(last=False)

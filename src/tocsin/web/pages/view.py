@@ -23,6 +23,7 @@ from tocsin.web.bodies import chunks, whole
 from tocsin.web.pages.render import NOBODY, html
 from tocsin.web.pages.session import BEFORE, COOKIE, Session, Sessions, drop_cookie
 from tocsin.web.pages.tally import Tally
+from tocsin.web.sending import run_sending
 
 SIGN_IN = "/sign-in"
 FORM_BYTES_MAX, FORM_FIELDS_MAX = 1 << 20, 100
@@ -41,6 +42,8 @@ class Page:
     is_file: bool = False
     """The same for everybody."""
     form_bytes_max: int = FORM_BYTES_MAX
+    is_sending: Callable[[View], bool] | None = None
+    """Does the handler wait for somebody else's server? Then it gets a thread for that."""
 
 
 @dataclass(slots=True)
@@ -112,7 +115,8 @@ async def answer(page: Page, request: Request) -> Response:
         if isinstance(view, Response):
             return view
         try:
-            return await run_in_threadpool(page.handler, view)
+            run = run_sending if page.is_sending is not None and page.is_sending(view) else run_in_threadpool
+            return await run(page.handler, view)
         except TocsinError as error:
             return failed(view, refusal_of(error))
         except Refusal as refusal:

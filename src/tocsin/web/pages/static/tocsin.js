@@ -77,15 +77,18 @@
     if (query.value && !verdict.firstElementChild) soon();
 
     let trying = null;
-    const preview = async () => {
+    const preview = async (isAsked) => {
       if (trying) trying.abort(); // what is asked last is shown, whichever is answered first
       const mine = (trying = new AbortController());
       trial.classList.add("waiting");
       try {
         const answer = await send(editor.dataset.preview, editor, mine.signal);
         const words = await answer.text();
-        if (answer.ok) trial.innerHTML = words;
-        else if (answer.status === 422) check();
+        if (answer.ok) {
+          trial.innerHTML = words;
+          // On a narrow page it is below the form: whoever asks for it is led there.
+          if (isAsked && trial.getBoundingClientRect().top > window.innerHeight / 2) trial.scrollIntoView();
+        } else if (answer.status === 422) check();
         else window.location.reload();
       } catch (problem) {
         if (problem.name !== "AbortError") throw problem;
@@ -110,7 +113,7 @@
       weigh();
       soon();
       clearTimeout(later);
-      later = setTimeout(preview, 400);
+      later = setTimeout(() => preview(false), 400);
     });
     query.addEventListener("input", weigh);
     weigh();
@@ -129,12 +132,12 @@
 
     document.getElementById("preview-button").addEventListener("click", (event) => {
       event.preventDefault();
-      preview();
+      preview(true);
     });
     query.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
-        preview();
+        preview(true);
       }
     });
     trial.addEventListener("click", (event) => {
