@@ -175,6 +175,10 @@ BAD: dict[str, tuple[bytes | str, str]] = {
         b"<?xml version='1.0' encoding='Shift_JIS'?>\n<a>\n\xff\xff</a>",
         "line 3: the bytes are not in the encoding Shift_JIS",
     ),
+    "declared ASCII, is not": (
+        "<?xml version='1.0' encoding='US-ASCII'?>\n<a>\né</a>".encode(),
+        "line 3: the bytes are not in the encoding US-ASCII",
+    ),
     "unknown encoding": (b"<?xml version='1.0' encoding='rot13'?><a/>", "line 1: the encoding 'rot13' is not known"),
     "mark against declaration": (
         "\ufeff<?xml version='1.0' encoding='latin-1'?><a/>".encode(),
@@ -195,6 +199,29 @@ def test_bad_documents_are_refused_with_line_and_reason_within_a_second(name):
     assert time.process_time() - started < 1
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [name for name, (source, _) in BAD.items() if len(source) < 1_000])
+def test_a_bad_document_changes_nothing_for_the_next_one(name):
+    """Parsers are used again."""
+    source, reason = BAD[name]
+    for _ in range(3):
+        assert read_markup("<a><b c='1'>x</b></a>").tree.names == ["a", "b"]
+        with pytest.raises(DocumentError) as caught:
+            read_markup(source)
+        assert reason in str(caught.value)
+
+
+def test_names_are_resolved_where_prefixes_are_declared_and_where_not():
+    """Names without declarations are remembered from document to document."""
+    for _ in range(2):
+        assert read_markup("<b xml:lang='x' c='y'/>").tree.attributes == [
+            {"{http://www.w3.org/XML/1998/namespace}lang": "x", "c": "y"}
+        ]
+        assert read_markup("<b xmlns='u' c='y'/>").tree.names == ["{u}b"]
+        assert read_markup("<b c='y'/>").tree.names == ["b"]
+        long = "n" * 1_000
+        assert read_markup(f"<{long}/>").tree.names == [long]
 
 
 def test_many_references_in_one_text_take_linear_time():

@@ -24,22 +24,20 @@ COUNTS = 9
 
 
 class Scan(NamedTuple):
-    """Where everything stands; the arguments that `scan` fills."""
+    """Where everything stands in a document."""
 
     tape: Any  # 1 + number of the name of an element that starts, END, or COMMENT
     marks: Any  # pieces of text before the event
     piece: Any  # start and end of a piece of text, and whether it is CDATA
     attribute: Any  # event, name, start and end of the value
     name: Any  # start and end of a name, and its scope
-    table: Any  # numbers of names by hash
     scope: Any  # of a scope: the one around it
     declared: Any  # scope, start and end of the name 'xmlns…', start and end of the value
-    stack: Any  # scopes of the open elements
     counts: Any
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _is_space(byte: Any) -> Any:
+def is_space(byte: Any) -> Any:
     return byte == 32 or byte == 10 or byte == 9 or byte == 13
 
 
@@ -106,12 +104,12 @@ def _start_tag(data: Any, at: Any, scope: Any, attribute: Any, scopes: Any, decl
     """
     outer, size = scope, data.shape[0]
     while True:
-        while at < size and _is_space(data[at]):
+        while at < size and is_space(data[at]):
             at += 1
         if at >= size or data[at] == 62 or data[at] == 47:
             return at, scope
         start = at
-        while at < size and not (_is_space(data[at]) or data[at] == 61):
+        while at < size and not (is_space(data[at]) or data[at] == 61):
             at += 1
         end = at
         while at < size and data[at] != 34 and data[at] != 39:
@@ -156,7 +154,39 @@ def _doctype(data: Any, at: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def scan(  # the arrays of a `Scan`
+def scan(data: Any, names_max: Any, scopes_max: Any, depth_max: Any) -> Any:
+    """DONE and the `Scan` of well-formed XML, or UNSURE and something.
+
+    '<a>' is an event, '<a>x' has a piece, ' a=""' is an attribute, '<a/>' has a name, ' xmlns=""' a scope, and
+    '<a></a>' a level: there is room for all that can be. Memory that is never written costs nothing.
+    """
+    size = data.shape[0]
+    names, scopes = min(names_max, size // 4 + 2), min(scopes_max, size // 8 + 2)
+    tape, marks = np.empty(size // 2 + 2, np.int32), np.empty(size // 2 + 2, np.int32)
+    piece, attribute = np.empty((size // 3 + 2, 3), np.int32), np.empty((size // 5 + 2, 4), np.int32)
+    name, declared = np.empty((names, 3), np.int32), np.empty((scopes, 5), np.int32)
+    room = 4
+    while room < 4 * names:
+        room *= 2
+    table, scope = np.full(room, -1, np.int32), np.zeros(scopes, np.int32)
+    stack, counts = np.zeros(min(depth_max, size // 7 + 3), np.int32), np.zeros(COUNTS, np.int64)
+    counts[SCOPES] = 1
+    status = _scan(data, tape, marks, piece, attribute, name, table, scope, declared, stack, counts)
+    found = Scan(
+        tape[: counts[EVENTS]],
+        marks[: counts[EVENTS]],
+        piece[: counts[PIECES]],
+        attribute[: counts[ATTRIBUTES]],
+        name[: counts[NAMES]],
+        scope[: counts[SCOPES]],
+        declared[: counts[DECLARED]],
+        counts,
+    )
+    return status, found
+
+
+@njit(cache=True, nogil=True)
+def _scan(
     data: Any,
     tape: Any,
     marks: Any,
@@ -169,7 +199,7 @@ def scan(  # the arrays of a `Scan`
     stack: Any,
     counts: Any,
 ) -> int:
-    """Fills the arrays of a `Scan` from well-formed XML; one loop, since it runs over every byte of every document."""
+    """Fills the arrays; one loop, since it runs over every byte of every document."""
     at, size = np.int64(0), np.int64(data.shape[0])
     events, pieces, depth, deepest, most = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while at < size:
@@ -209,7 +239,7 @@ def scan(  # the arrays of a `Scan`
         else:
             start = at + 1
             at = start
-            while at < size and not (_is_space(data[at]) or data[at] == 47 or data[at] == 62):
+            while at < size and not (is_space(data[at]) or data[at] == 47 or data[at] == 62):
                 at += 1
             end, first = at, counts[ATTRIBUTES]
             at, scope = _start_tag(data, at, np.int64(stack[depth]), attribute, scopes, declared, counts)
@@ -273,129 +303,3 @@ def lay_out(tape: Any, marks: Any, element: Any, text: Any, stack: Any) -> Any:
             stack[depth, 0], stack[depth, 1] = elements, -1
             elements += 1
     return elements, texts
-
-
-@njit(cache=True, nogil=True)
-def fingerprint(data: Any, start: Any, end: Any, before: Any) -> Any:
-    """A number below 2^30 for the bytes start, …, end - 1, behind bytes that have the number `before` (none: 0)."""
-    mixed = before
-    for at in range(start, end):
-        mixed = (mixed * 31 + np.int64(data[at])) & 0x3FFFFFFF
-    return mixed
-
-
-@njit(cache=True, nogil=True)
-def note_text(noted: Any, data: Any) -> None:
-    """Notes that a text of these bytes is of interest, for `find_values`; see there."""
-    mixed = fingerprint(data, np.int64(0), np.int64(data.shape[0]), np.int64(0))
-    noted[1, (mixed ^ (mixed >> 13)) & (noted.shape[1] - 1)] = 1
-    if data.shape[0] < noted.shape[1]:
-        noted[0, data.shape[0]] = 1
-
-
-@njit(cache=True, nogil=True)
-def _is_hard(data: Any, start: Any, end: Any, is_value: Any, is_cdata: Any) -> Any:
-    """Does a text differ from its bytes, because of references, line ends or blanks?"""
-    found = False
-    for at in range(start, end):
-        byte = data[at]
-        found |= (byte == 38 and not is_cdata) or byte == 13 or (is_value and (byte == 9 or byte == 10))
-    return found
-
-
-@njit(cache=True, nogil=True)
-def _decimal(data: Any, piece: Any, lead: Any, first: Any, end: Any) -> Any:
-    """What a text of digits says, exactly: how sure (0: it is no number, 1: it is this one, 2: Python must say)."""
-    value, digits, after = np.int64(0), 0, 0
-    state = 0  # 0: at the start, 1: behind '-', 2: in digits, 3: behind '.', 4: behind all
-    negative = False
-    for one in range(first, end):
-        for at in range(lead if one == first else piece[one, 0], piece[one, 1]):
-            byte = np.int64(data[at])
-            if _is_space(byte):
-                if state == 1:
-                    return 0, np.nan
-                state = 4
-            elif 48 <= byte <= 57:
-                if state == 4:
-                    return 0, np.nan
-                digits += 1
-                if digits > 15:
-                    return 2, np.nan
-                value = value * 10 + (byte - 48)
-                after += state == 3
-                state = 3 if state == 3 else 2
-            elif byte == 45 and state == 0:
-                negative, state = True, 1
-            elif byte == 46 and state < 3:
-                state = 3
-            elif (byte == 69 or byte == 101) and digits and state < 4:
-                return 2, np.nan
-            else:
-                return 0, np.nan
-    if digits == 0:
-        return 0, np.nan
-    found = np.float64(value) / 10.0**after  # both are exact, so this is the nearest number
-    return 1, -found if negative else found
-
-
-@njit(cache=True, nogil=True)
-def _survey(data: Any, piece: Any, is_value: Any) -> Any:
-    """Of a piece: bytes before it, those of hard ones, the next piece that is not blank, and where its text starts."""
-    size = piece.shape[0]
-    before, hard = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
-    solid, lead = np.full(size + 1, size, np.int64), np.zeros(size + 1, np.int64)
-    for one in range(size):
-        start, end = np.int64(piece[one, 0]), np.int64(piece[one, 1])
-        before[one + 1] = before[one] + end - start
-        hard[one + 1] = hard[one]
-        if _is_hard(data, start, end, is_value, not is_value and piece[one, 2] != 0):
-            hard[one + 1] += end - start
-    for one in range(size - 1, -1, -1):
-        at, end = np.int64(piece[one, 0]), np.int64(piece[one, 1])
-        while at < end and _is_space(data[at]):
-            at += 1
-        solid[one], lead[one] = one, at
-        if at == end:
-            solid[one], lead[one] = solid[one + 1], lead[one + 1]
-    return before, hard, solid, lead
-
-
-@njit(cache=True, nogil=True)
-def find_values(
-    data: Any, piece: Any, is_value: Any, first: Any, end: Any, noted: Any, longest: Any, number: Any, asked: Any
-) -> Any:
-    """Which texts are numbers, and which may be among those noted? Each is the pieces first[i], …, end[i] - 1.
-
-    noted[0, n] says whether a noted text has n bytes, noted[1, h] whether one has this fingerprint; none has more than
-    `longest` bytes. Numbers are written into `number`. What only Python can say (texts that may be noted, numbers that
-    are long, short texts with references) is written into `asked`; gives how many.
-    """
-    before, hard, solid, lead = _survey(data, piece, is_value)
-    mask, count = noted.shape[1] - 1, 0
-    for at in range(first.shape[0]):
-        begin, stop = np.int64(first[at]), np.int64(end[at])
-        length, start = before[stop] - before[begin], solid[begin]
-        unsure = hard[stop] - hard[begin]
-        is_asked = False
-        if unsure:  # what is hard may become short: only the rest is known, and how it begins
-            is_asked = length - unsure <= longest
-            if not is_asked and start < stop:
-                byte = data[lead[begin]]
-                is_asked = 48 <= byte <= 57 or byte == 45 or byte == 46 or byte == 38
-        else:
-            sure = 0
-            if start < stop:
-                sure, found = _decimal(data, piece, lead[begin], start, stop)
-                if sure == 1:
-                    number[at] = found
-            is_asked = sure == 2
-            if not is_asked and length <= longest and (length > mask or noted[0, length]):
-                mixed = np.int64(0)
-                for one in range(begin, stop):
-                    mixed = fingerprint(data, np.int64(piece[one, 0]), np.int64(piece[one, 1]), mixed)
-                is_asked = noted[1, (mixed ^ (mixed >> 13)) & mask] != 0
-        if is_asked:
-            asked[count] = at
-            count += 1
-    return count

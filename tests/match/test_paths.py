@@ -16,11 +16,12 @@ from lxml import etree
 
 from tocsin.errors import DocumentError, QueryError
 from tocsin.markup import read_markup, split_records
+from tocsin.match import path_conditions as conditions
 from tocsin.match import path_kernels as kernels
-from tocsin.match import path_mask_kernels as mask_kernels
 from tocsin.match import path_reference as reference
 from tocsin.match.path_families import Families
 from tocsin.match.path_masks import Reading, Selector
+from tocsin.match.path_member_kernels import mark_members
 from tocsin.match.path_reference import TreeFilter
 from tocsin.match.path_runs import Found, Runner, read_tape
 from tocsin.match.paths import Automaton, CacheLimits, PathIndex, Selection
@@ -143,14 +144,12 @@ def test_the_mask_kernel_finds_the_elements_of_every_condition(seed):
     st.lists(st.tuples(st.integers(-1, 4), st.sampled_from([-1.0, 0.0, 1.0, 2.5, 4.0, np.inf, np.nan])), max_size=4),
 )
 def test_the_members_of_a_family_that_values_meet(members, values):
-    ordered = sorted(
-        (how, float(literal if how > mask_kernels.DIFFERENT else abs(literal))) for how, literal in members
-    )
+    ordered = sorted((how, float(literal if how > conditions.DIFFERENT else abs(literal))) for how, literal in members)
     member = np.array([(how, slot) for slot, (how, _) in enumerate(ordered)], np.int32).reshape(-1, 2)
     literals = np.array([literal for _, literal in ordered], np.float64)
     strings, numbers = np.array([one for one, _ in values], np.int32), np.array([one for _, one in values], np.float64)
     flags = np.zeros(len(ordered), np.uint8)
-    mask_kernels.mark_members(member, literals, 0, len(ordered), strings, numbers, flags)
+    mark_members(member, literals, 0, len(ordered), strings, numbers, flags)
     wanted = reference.mark_members(((*one, slot) for slot, one in enumerate(ordered)), values)
     assert set(np.flatnonzero(flags).tolist()) == wanted
 
@@ -245,7 +244,7 @@ def test_families_of_queries_come_go_and_are_kept_as_the_oracle_says(seed, tmp_p
             matches += len(wanted)
         assert len(index) == len(asked)
         sizes |= {int(index._families.head[family, 1]) for family, _, _, _ in index._families.members()}
-    assert min(sizes) <= mask_kernels.FEW < max(sizes)  # both ways to look at a family are taken
+    assert min(sizes) <= conditions.FEW < max(sizes)  # both ways to look at a family are taken
     assert matches > 1_000
     for number in list(asked):
         index.remove(number)
@@ -353,7 +352,7 @@ def test_the_same_value_predicate_is_evaluated_once():
     index = filled(paths)
     assert found_by(index, document) == []
     nodes = index.guards.graph[0][: index.guards.size]
-    held = nodes[(nodes[:, 0] == mask_kernels.ATTRIBUTE) & (nodes[:, 2] & 15 == mask_kernels.SAME)]
+    held = nodes[(nodes[:, 0] == conditions.ATTRIBUTE) & (nodes[:, 2] & 15 == conditions.SAME)]
     assert len(held) == 1
     plain = filled([parse_xpath(f"//{'*/' * (n % 5)}a[@x = 'v']") for n in range(50)], TreeFilter, Selection.INLINE)
     plain.match(document)

@@ -22,12 +22,19 @@ class Raw:
     """Where texts and values stand in the bytes of a document, so that a few can be had without decoding all."""
 
     def __init__(self, data: bytes, piece: IntArray, attribute: IntArray, decode: Decode) -> None:
-        self.data = np.frombuffer(data, np.uint8)
         self.piece = piece
         """Of a piece of text: start, end, and whether it is CDATA."""
-        self.value = attribute[:, 2:]
+        self._attribute, self._bytes, self._decode = attribute, data, decode
+
+    @cached_property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The bytes."""
+        return np.frombuffer(self._bytes, np.uint8)
+
+    @cached_property
+    def value(self) -> IntArray:
         """Of a value of an attribute: start and end."""
-        self._bytes, self._decode = data, decode
+        return self._attribute[:, 2:]
 
     def text(self, first: int, end: int) -> str:
         """The pieces first, …, end - 1 as one text."""

@@ -57,7 +57,7 @@ def _recoded(data: bytes) -> bytes:
     elif encoding == "utf-8-sig" and declared and declared[1].lower() not in (b"utf-8", b"utf8"):
         name = declared[1].decode("ascii")
         raise DocumentError(f"line 1: the encoding {name} is declared, but the byte order mark says UTF-8")
-    if encoding.lower() in ("utf-8", "utf8", "utf-8-sig", "us-ascii", "ascii"):
+    if encoding.lower() in ("utf-8", "utf8", "utf-8-sig"):
         return data.removeprefix(b"\xef\xbb\xbf")  # libxml2 finds bytes that are not UTF-8
     try:
         text = data.decode(encoding)

@@ -39,15 +39,8 @@ def read_markup(source: bytes | str, limits: MarkupLimits = LIMITS) -> Markup:
     """
     data = to_utf8(source, limits)
     check_prolog(data)
-    parser = _parser(_Judge())
-    try:
-        etree.fromstring(data, parser)
-    except etree.XMLSyntaxError as error:
-        if "Excessive depth" in str(error.msg):
-            return _by_events(data, limits)  # which stops earlier, and says so
-        refuse(str(error.msg), error.lineno or 1)
-    _check_log(parser)
-    return _scanned(data, limits) or _by_events(data, limits)
+    found = _scanned(data, limits) if _is_judged(data) else None
+    return found or _by_events(data, limits)
 
 
 def read_accepted(source: str | None) -> Markup | None:
@@ -70,9 +63,34 @@ class _Judge:
         pass
 
 
+_judges: list[etree.XMLParser] = []
+"""Parsers that nobody uses: making one costs more than reading a short record."""
+_JUDGES_MAX = 8
+
+
+def _is_judged(data: bytes) -> bool:
+    """Raises DocumentError for what is not XML; False if only reading by events finds that out."""
+    try:
+        parser = _judges.pop()
+    except IndexError:
+        parser = _parser(_Judge())
+    try:
+        etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        if "Excessive depth" in str(error.msg):
+            return False  # by events it stops earlier, and says so
+        refuse(str(error.msg), error.lineno or 1)
+    _check_log(parser)
+    if len(_judges) < _JUDGES_MAX:
+        _judges.append(parser)
+    return True
+
+
 # --- reading by scan -------------------------------------------------------------------------------------------------
 
 _NAMES_MAX, _SCOPES_MAX, _DEPTH_MAX = 4_096, 1_024, 2_100  # libxml2 stops at a depth of 2,048
+_plain_names: dict[bytes, str] = {}
+_NAME_BYTES_MAX = 64
 _XML = "http://www.w3.org/XML/1998/namespace"
 _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#([0-9]+)|(lt|gt|amp|quot|apos));")
 _PREDEFINED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
@@ -80,31 +98,14 @@ _BLANKS = str.maketrans("\t\n\r", "   ")
 
 
 def _scanned(data: bytes, limits: MarkupLimits) -> Markup | None:
-    # '<a>' is an event, '<a>x' has a piece, ' a=""' is an attribute; memory never written costs nothing
-    size = len(data)
-    found = kernels.Scan(
-        tape=np.empty(size // 2 + 2, np.int32),
-        marks=np.empty(size // 2 + 2, np.int32),
-        piece=np.empty((size // 3 + 2, 3), np.int32),
-        attribute=np.empty((size // 5 + 2, 4), np.int32),
-        name=np.empty((_NAMES_MAX, 3), np.int32),
-        table=np.full(4 * _NAMES_MAX, -1, np.int32),
-        scope=np.zeros(_SCOPES_MAX, np.int32),
-        declared=np.empty((_SCOPES_MAX, 5), np.int32),
-        stack=np.zeros(_DEPTH_MAX, np.int32),
-        counts=np.zeros(kernels.COUNTS, np.int64),
-    )
-    found.counts[kernels.SCOPES] = 1
-    if kernels.scan(np.frombuffer(data, np.uint8), *found) != kernels.DONE:
+    status, found = kernels.scan(np.frombuffer(data, np.uint8), _NAMES_MAX, _SCOPES_MAX, _DEPTH_MAX)
+    if status != kernels.DONE or not _within(found, limits):
         return None
-    if not _within(found, limits):
-        return None
-    events, pieces, attributes, names = found.counts[:4].tolist()
-    element_names, attribute_names = _resolve(data, found, names)
-    piece, attribute = found.piece[:pieces], found.attribute[:attributes]
+    element_names, attribute_names = _resolve(data, found)
+    piece, attribute = found.piece, found.attribute
     return Markup(
-        found.tape[:events],
-        found.marks[:events],
+        found.tape,
+        found.marks,
         element_names,
         attribute[:, 0],
         attribute[:, 1],
@@ -124,23 +125,38 @@ def _within(found: kernels.Scan, limits: MarkupLimits) -> bool:
     )
 
 
-def _resolve(data: bytes, found: kernels.Scan, count: int) -> tuple[list[str], list[str]]:
+def _resolve(data: bytes, found: kernels.Scan) -> tuple[list[str], list[str]]:
     """Each name as an element's and as an attribute's: the default namespace is for elements only."""
+    if len(found.scope) == 1:
+        plain = [_plain_name(data[start:end]) for start, end, _ in found.name.tolist()]
+        return plain, plain
     scopes: list[dict[str, str]] = [{"": "", "xml": _XML}]
-    scopes += [{} for _ in range(int(found.counts[kernels.SCOPES]) - 1)]
-    declared = found.declared[: found.counts[kernels.DECLARED]].tolist()
-    for scope, start, end, value, value_end in declared:
+    scopes += [{} for _ in range(len(found.scope) - 1)]
+    for scope, start, end, value, value_end in found.declared.tolist():
         if not scopes[scope]:
             scopes[scope].update(scopes[found.scope[scope]])
         prefix = data[start:end].decode().partition(":")[2]
         scopes[scope][prefix] = _unescape(data[value:value_end].decode().translate(_BLANKS))
     elements, attributes = [], []
-    for start, end, scope in found.name[:count].tolist():
+    for start, end, scope in found.name.tolist():
         prefix, colon, local = data[start:end].decode().rpartition(":")
         uri = scopes[scope].get(prefix, "")
         elements.append(f"{{{uri}}}{local}" if uri else local)
         attributes.append(f"{{{uri}}}{local}" if uri and colon else local)
     return elements, attributes
+
+
+def _plain_name(name: bytes) -> str:
+    """A name where no prefix is declared but `xml`; most documents use names that others have used."""
+    found = _plain_names.get(name)
+    if found is None:
+        prefix, _, local = name.decode().rpartition(":")
+        found = f"{{{_XML}}}{local}" if prefix == "xml" else local
+        if len(_plain_names) >= _NAMES_MAX:
+            _plain_names.clear()
+        if len(name) <= _NAME_BYTES_MAX:
+            _plain_names[name] = found
+    return found
 
 
 def _decode(data: bytes, piece: IntArray, attribute: IntArray) -> tuple[list[str], list[str]]:

@@ -21,6 +21,8 @@ IntArray = npt.NDArray[np.int32]
 AnyArray = npt.NDArray[Any]
 Numbered = tuple[int, ...]
 """A linear path as numbers of labels."""
+LISTS_MAX, LIST_CHARACTERS_MAX = 256, 2_048
+"""Lists of names that are remembered, and the length of one at most."""
 
 
 class Labels:
@@ -35,6 +37,8 @@ class Labels:
         self.any = [-1, -1, -1, -1, kernels.WILDCARD, kernels.ANY_ATTRIBUTE]
         self.has_groups = False
         self._arrays: tuple[IntArray, IntArray] | None = None
+        self._of_elements: dict[tuple[str, ...], IntArray] = {}
+        self._of_attributes: dict[tuple[str, ...], IntArray] = {}
         for name in names:
             self.number(name)
 
@@ -46,6 +50,8 @@ class Labels:
             self.names.append(name)
             self._classify(name, found)
             self._arrays = None
+            self._of_elements.clear()
+            self._of_attributes.clear()
         return found
 
     def arrays(self) -> tuple[IntArray, IntArray]:
@@ -53,6 +59,27 @@ class Labels:
         if self._arrays is None:
             self._arrays = np.array(self.group, np.int32), np.array(self.any, np.int32)
         return self._arrays
+
+    def of_elements(self, names: Sequence[str]) -> IntArray:
+        """The labels of the events of a document: of a comment, of an end, then of these names."""
+        return self._of(self._of_elements, self.elements, tuple(names), (kernels.COMMENT, kernels.END))
+
+    def of_attributes(self, names: Sequence[str]) -> IntArray:
+        """The labels of these names of attributes."""
+        return self._of(self._of_attributes, self.attributes, tuple(names), ())
+
+    def _of(
+        self, known: dict[tuple[str, ...], IntArray], lookup: _Lookup, names: tuple[str, ...], before: tuple[int, ...]
+    ) -> IntArray:
+        """Records of one source have the same names, so a few lists of names are remembered."""
+        found = known.get(names)
+        if found is None:
+            found = np.array([*before, *(lookup[name] for name in names)], np.int32)
+            if len(known) >= LISTS_MAX:
+                known.clear()
+            if sum(map(len, names)) <= LIST_CHARACTERS_MAX:
+                known[names] = found
+        return found
 
     def find(self, name: str) -> int | None:
         """The number of a label, if a query mentions it."""
@@ -109,6 +136,11 @@ class Automaton:
     def size(self) -> int:
         """How many states there are: the distinct prefixes of all linear paths, the empty one included."""
         return int(self._counts[kernels.LIVE])
+
+    @property
+    def places(self) -> int:
+        """Places of entries, those included that are free."""
+        return self._entries
 
     @property
     def nfa(self) -> Nfa:

@@ -1,7 +1,7 @@
 """What guarded queries ask of the elements of a document, as one graph (XML filtering paper §5).
 
 A condition is a node: the elements of a name, those that hold a value that compares, those with a child in a set, and
-so on (`path_mask_kernels` has the list). Equal conditions are the same node, so a predicate, a branch or a prefix that
+so on (`path_conditions` has the list). Equal conditions are the same node, so a predicate, a branch or a prefix that
 a thousand queries share is evaluated once per document.
 
 Under *Selection Postponed* a clause is looked at only after its linear paths have occurred, and as a join at its last
@@ -22,9 +22,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.markup_kernels import note_text
-from tocsin.match import path_mask_kernels as kernels
+from tocsin.match import path_conditions as conditions
 from tocsin.match.path_automaton import Labels, grow, power
+from tocsin.match.path_texts import TextTable
 from tocsin.query.xpath.ast import (
     ANY,
     Axis,
@@ -65,14 +65,19 @@ class Shared(NamedTuple):
     literal: float
 
 
-_NUMBERS = {"=": kernels.EQUAL, "!=": kernels.UNEQUAL, "<": kernels.LESS, "<=": kernels.AT_MOST, ">": kernels.MORE}
-_NUMBERS[">="] = kernels.AT_LEAST
-_STRINGS = {"=": kernels.SAME, "!=": kernels.DIFFERENT}
-_VALUES = (kernels.ATTRIBUTE, kernels.CONTENT, kernels.CHILD, kernels.TEXT)
-_ONE_CHILD = (kernels.WITHOUT, kernels.PARENTS, kernels.ABOVE, kernels.CHILDREN, kernels.BELOW, kernels.PLACED)
-_CHILDREN = dict.fromkeys((*_ONE_CHILD, kernels.EVERYWHERE), 1) | {kernels.BOTH: 2, kernels.EITHER: 2}
-NOTED = 1 << 16
-"""Fingerprints of strings that are told apart; a power of two."""
+_NUMBERS = {
+    "=": conditions.EQUAL,
+    "!=": conditions.UNEQUAL,
+    "<": conditions.LESS,
+    "<=": conditions.AT_MOST,
+    ">": conditions.MORE,
+    ">=": conditions.AT_LEAST,
+}
+_STRINGS = {"=": conditions.SAME, "!=": conditions.DIFFERENT}
+_VALUES = (conditions.ATTRIBUTE, conditions.CONTENT, conditions.CHILD, conditions.TEXT)
+_STEPS = (conditions.PARENTS, conditions.ABOVE, conditions.CHILDREN, conditions.BELOW)
+_ONE_CHILD = (*_STEPS, conditions.WITHOUT, conditions.PLACED, conditions.EVERYWHERE)
+_CHILDREN = dict.fromkeys(_ONE_CHILD, 1) | {conditions.BOTH: 2, conditions.EITHER: 2}
 K = TypeVar("K", bound=Hashable)
 
 
@@ -131,10 +136,8 @@ class Guards:
         self.selection = selection
         self.strings: Interned[str] = Interned()
         self.questions: Interned[Question] = Interned()
-        self.longest = 0
-        """Bytes of the longest string that a condition ever mentioned."""
-        self.noted = np.zeros((2, NOTED), np.uint8)
-        """Lengths and fingerprints of the strings that conditions ever mentioned, as `find_values` wants them."""
+        self.table = TextTable()
+        """The strings once more, as the kernels look them up."""
         self.kinds: set[int] = set()
         """Kinds of values that conditions ever asked for."""
         self._node = np.zeros((256, 3), np.int32)
@@ -205,8 +208,8 @@ class Guards:
             number = number_of(only.literal) if isinstance(only.literal, str) else only.literal
             how, literal = _NUMBERS[only.op], number
         exists = Exists(only.path)
-        self.kinds.add(kernels.KIND_OF[what])
-        first = self._named(hop.name) if what == kernels.CONTENT else self._held(what, label, exists, owner)
+        self.kinds.add(conditions.KIND_OF[what])
+        first = self._named(hop.name) if what == conditions.CONTENT else self._held(what, label, exists, owner)
         test = first, self._below(hops[at + 1 :]), self._arrived(hops[:at], hop)
         return Shared(test, what, label, how, literal)
 
@@ -216,14 +219,14 @@ class Guards:
             return None
         steps, owner = _moving(predicate.path), self.labels.number(name.clark)
         if not steps:
-            return kernels.CONTENT, owner, kernels.WILDCARD
+            return conditions.CONTENT, owner, conditions.WILDCARD
         step = steps[0]
         if len(steps) > 1 or step.deep or step.predicates or not isinstance(step.test, Name):
             return None
         if step.axis is Axis.ATTRIBUTE:
-            return kernels.ATTRIBUTE, self.labels.number("@" + step.test.clark), owner
+            return conditions.ATTRIBUTE, self.labels.number("@" + step.test.clark), owner
         if step.axis is Axis.CHILD:
-            return kernels.CHILD, self.labels.number(step.test.clark), owner
+            return conditions.CHILD, self.labels.number(step.test.clark), owner
         return None
 
     def release(self, test: Test) -> None:
@@ -241,12 +244,12 @@ class Guards:
             waiting += (left, right)[: _CHILDREN.get(what, 0)]
             if what in _VALUES and right & 15 in _STRINGS.values():
                 self.strings.release(int(literal))
-            elif what == kernels.ASKED:
+            elif what == conditions.ASKED:
                 self.questions.release(left)
 
     def _test(self, clause: Clause, query: Path) -> Test:
         if not clause.exact:
-            return self._asked(query, kernels.WILDCARD), -1, -1
+            return self._asked(query, conditions.WILDCARD), -1, -1
         hops = clause.hops
         if self.selection is Selection.INLINE:
             return self._reached(hops), -1, -1
@@ -273,12 +276,12 @@ class Guards:
             self._uses[child] += 1
         return number
 
-    def _held(self, what: int, label: int, predicate: Exists | Compare, owner: int = kernels.WILDCARD) -> int:
+    def _held(self, what: int, label: int, predicate: Exists | Compare, owner: int = conditions.WILDCARD) -> int:
         """The elements of a label with a value of another label that compares."""
         owner <<= 4
-        self.kinds.add(kernels.KIND_OF[what])
+        self.kinds.add(conditions.KIND_OF[what])
         if isinstance(predicate, Exists):
-            return self._new(what, label, kernels.EXISTS | owner)
+            return self._new(what, label, conditions.EXISTS | owner)
         if isinstance(predicate.literal, str) and predicate.op in _STRINGS:
             string, before = self._mention(predicate.literal), len(self)
             found = self._new(what, label, _STRINGS[predicate.op] | owner, float(string))
@@ -287,39 +290,35 @@ class Guards:
             return found
         number = number_of(predicate.literal) if isinstance(predicate.literal, str) else predicate.literal
         if isnan(number):
-            return self._new(kernels.NOTHING)  # see is_never
+            return self._new(conditions.NOTHING)  # see is_never
         return self._new(what, label, _NUMBERS[predicate.op] | owner, number)
 
     def _mention(self, text: str) -> int:
         """The number of a string, with one more use."""
-        if text not in self.strings.numbers:
-            self._note(text)
-        return self.strings.take(text)
-
-    def _note(self, text: str) -> None:
-        """What is noted stays so: then a value is looked up in vain."""
-        data = np.frombuffer(text.encode(), np.uint8)
-        self.longest = max(self.longest, len(data))
-        note_text(self.noted, data)
+        is_new = text not in self.strings.numbers
+        number = self.strings.take(text)
+        if is_new:
+            self.table.put(text, number, self.strings.numbers)
+        return number
 
     def _asked(self, asked: Path | Predicate, label: int) -> int:
         number, before = self.questions.take((asked, label)), len(self)
-        found = self._new(kernels.ASKED, number)
+        found = self._new(conditions.ASKED, number)
         if len(self) == before:
             self.questions.release(number)
         return found
 
     def _both(self, one: int, other: int) -> int:
-        return self._new(kernels.BOTH, one, other)
+        return self._new(conditions.BOTH, one, other)
 
     def _either(self, one: int, other: int) -> int:
-        return self._new(kernels.EITHER, one, other)
+        return self._new(conditions.EITHER, one, other)
 
     def _at_or_above(self, found: int) -> int:
-        return self._either(found, self._new(kernels.ABOVE, found))
+        return self._either(found, self._new(conditions.ABOVE, found))
 
     def _named(self, name: Name) -> int:
-        return self._new(kernels.NAMED, self.labels.number(name.clark))
+        return self._new(conditions.NAMED, self.labels.number(name.clark))
 
     # --- hops --------------------------------------------------------------------------------
 
@@ -329,10 +328,10 @@ class Guards:
 
     def _arrived(self, before: tuple[Hop, ...], hop: Hop) -> int:
         """Where the last hop leads from the ones before, whatever it asks for."""
-        around = self._reached(before) if before else self._new(kernels.START)
+        around = self._reached(before) if before else self._new(conditions.START)
         if hop.kind is not Kind.ELEMENT:
-            return self._either(around, self._new(kernels.BELOW, around)) if hop.deep else around
-        return self._new(kernels.BELOW if hop.deep else kernels.CHILDREN, around)
+            return self._either(around, self._new(conditions.BELOW, around)) if hop.deep else around
+        return self._new(conditions.BELOW if hop.deep else conditions.CHILDREN, around)
 
     def _below(self, hops: tuple[Hop, ...]) -> int:
         """Where hops without predicates can start; -1 if there are none."""
@@ -346,7 +345,7 @@ class Guards:
                 found = self._named(hop.name)
             elif hop.name.uri is not None:
                 found = self._both(found, self._named(hop.name))
-            found = self._new(kernels.ABOVE if hop.deep else kernels.PARENTS, found)
+            found = self._new(conditions.ABOVE if hop.deep else conditions.PARENTS, found)
         return found
 
     def _filter(self, hop: Hop) -> int:
@@ -359,13 +358,13 @@ class Guards:
         only = hop.predicates[0]
         if len(hop.predicates) == 1 and isinstance(only, Compare) and all(map(_stays, only.path.steps)):
             return self._leaf(hop, only)
-        return self._asked(exists, kernels.WILDCARD)
+        return self._asked(exists, conditions.WILDCARD)
 
     def _leaf(self, hop: Hop, predicate: Exists | Compare) -> int:
         """The elements that hold such an attribute or text."""
         if hop.kind is Kind.TEXT:
-            return self._held(kernels.TEXT, kernels.WILDCARD, predicate)
-        return self._held(kernels.ATTRIBUTE, self.labels.number("@" + hop.name.clark), predicate)
+            return self._held(conditions.TEXT, conditions.WILDCARD, predicate)
+        return self._held(conditions.ATTRIBUTE, self.labels.number("@" + hop.name.clark), predicate)
 
     def _selected(self, name: Name, predicates: tuple[Predicate, ...]) -> int:
         """What a child step with predicates selects, from any parent; positions count among siblings."""
@@ -392,16 +391,16 @@ class Guards:
         """Where a predicate holds; it is right for elements of `among`, which have this name."""
         match predicate:
             case Position(op, number):
-                return self._new(kernels.PLACED, among, _NUMBERS[op], number)
+                return self._new(conditions.PLACED, among, _NUMBERS[op], number)
             case Every(parts):
                 return reduce(self._both, [self._true(part, among, name) for part in parts])
             case Some(parts):
                 return reduce(self._either, [self._true(part, among, name) for part in parts])
             case Never(part):
-                return self._new(kernels.WITHOUT, self._true(part, among, name))
+                return self._new(conditions.WITHOUT, self._true(part, among, name))
             case Exists(path) | Compare(path) if _is_plain_path(path):
                 found = self._along(path, predicate, name)
-                return self._new(kernels.EVERYWHERE, found) if path.absolute else found
+                return self._new(conditions.EVERYWHERE, found) if path.absolute else found
         return self._asked(predicate, self.labels.number(name.clark))
 
     def _along(self, path: Path, predicate: Exists | Compare, name: Name) -> int:
@@ -430,24 +429,26 @@ class Guards:
         """From where a step arrives to where it starts."""
         if step.axis in (Axis.DESCENDANT_OR_SELF, Axis.SELF):  # '.' is here only behind '//'
             return self._at_or_above(found)
-        return self._new(kernels.ABOVE if step.deep or step.axis is Axis.DESCENDANT else kernels.PARENTS, found)
+        return self._new(conditions.ABOVE if step.deep or step.axis is Axis.DESCENDANT else conditions.PARENTS, found)
 
     def _last(self, step: Step, predicate: Exists | Compare) -> int:
         """The elements that a last step selects, or whose attributes and texts it selects, and that compare."""
         if step.axis is Axis.ATTRIBUTE:
             assert isinstance(step.test, Name)
-            return self._held(kernels.ATTRIBUTE, self.labels.number("@" + step.test.clark), predicate)
+            return self._held(conditions.ATTRIBUTE, self.labels.number("@" + step.test.clark), predicate)
         if isinstance(step.test, Text):
-            return self._held(kernels.TEXT, kernels.WILDCARD, predicate)
+            return self._held(conditions.TEXT, conditions.WILDCARD, predicate)
         if step.axis is Axis.SELF:  # './/.' selects texts too
-            return self._either(self._content(ANY, predicate), self._held(kernels.TEXT, kernels.WILDCARD, predicate))
+            return self._either(
+                self._content(ANY, predicate), self._held(conditions.TEXT, conditions.WILDCARD, predicate)
+            )
         assert isinstance(step.test, Name)
         return self._content(step.test, predicate)
 
     def _content(self, name: Name, predicate: Exists | Compare) -> int:
         if isinstance(predicate, Exists):
             return self._named(name)
-        return self._held(kernels.CONTENT, self.labels.number(name.clark), predicate)
+        return self._held(conditions.CONTENT, self.labels.number(name.clark), predicate)
 
     # --- keeping -----------------------------------------------------------------------------
 
@@ -482,10 +483,10 @@ class Guards:
         keys = list(found._numbers)
         strings = (int(x) for what, _, how, x in keys if what in _VALUES and how & 15 in _STRINGS.values())
         _restore(found.strings, about["strings"], strings)
-        for text in found.strings.numbers:
-            found._note(text)
-        found.kinds = {kernels.KIND_OF[what] for what, _, _, _ in keys if what in _VALUES}
-        asked = (left for what, left, _, _ in keys if what == kernels.ASKED)
+        for text, number in found.strings.numbers.items():
+            found.table.put(text, number, found.strings.numbers)
+        found.kinds = {conditions.KIND_OF[what] for what, _, _, _ in keys if what in _VALUES}
+        asked = (left for what, left, _, _ in keys if what == conditions.ASKED)
         _restore(found.questions, [one and _read(one) for one in about["questions"]], asked)
         return found
 

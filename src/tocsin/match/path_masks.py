@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from tocsin.markup import Markup
 from tocsin.markup.document import Raw
-from tocsin.markup_kernels import find_values
+from tocsin.markup.value_kernels import find_values
+from tocsin.match import path_conditions as conditions
 from tocsin.match import path_mask_kernels as kernels
+from tocsin.match.path_conditions import Answers, Document
 from tocsin.match.path_families import Families
 from tocsin.match.path_guards import Guards
-from tocsin.match.path_mask_kernels import Answers, Document
 from tocsin.match.path_runs import Tape, power_of
 from tocsin.query.xpath.ast import Path
 from tocsin.query.xpath.semantics import holds_xpath, is_true, number_of
@@ -74,7 +75,7 @@ class Selector:
             shared = (families.head, families.member, families.literal)
             looked = run(*arrays, tests, candidates, slots, *shared, flags, waiting, missing)
             left = candidates[looked:]
-            while self._counts[kernels.ROWS] + missing[0] >= len(self._pool):
+            while self._counts[conditions.ROWS] + missing[0] >= len(self._pool):
                 answers = self._make_room(answers, reading, must_grow=looked == 0)
             reading.fetch(missing[1 : missing[0] + 1].tolist(), answers)
             candidates = np.concatenate([waiting[1 : waiting[0] + 1], left])
@@ -92,9 +93,9 @@ class Selector:
             if len(flat) < rows * words:
                 flat = np.zeros(rows * words, np.uint32)
             self._pool = flat[: rows * words].reshape(rows, words)
-        self._counts[kernels.RUN] += 1
-        self._counts[kernels.ROWS] = 0
-        self._counts[kernels.STAMP] = 0
+        self._counts[conditions.RUN] += 1
+        self._counts[conditions.ROWS] = 0
+        self._counts[conditions.STAMP] = 0
         return Answers(self._memo, self._pool, self._counts, self._stack, np.zeros((elements + 1, 2), np.int64))
 
     def _make_room(self, answers: Answers, reading: Reading, must_grow: bool) -> Answers:
@@ -105,8 +106,8 @@ class Selector:
             larger[:rows] = self._pool
             self._pool = larger
             return answers._replace(pool=larger)
-        self._counts[kernels.RUN] += 1
-        self._counts[kernels.ROWS] = 0
+        self._counts[conditions.RUN] += 1
+        self._counts[conditions.ROWS] = 0
         reading.document.asked[:] = -2
         return answers
 
@@ -143,15 +144,15 @@ class Reading:
         layout = self._layout
         for what in missing:
             match ~what:
-                case kernels.ATTRIBUTES:
+                case conditions.ATTRIBUTES:
                     labels = self._tape.attribute
                     self._add(~what, layout.element_of(self._tape.owner), labels, *self._attributes())
-                case kernels.CONTENTS:
+                case conditions.CONTENTS:
                     values = self._inside(layout.first, layout.end)
                     self._add(~what, np.arange(self.size), self._labels, *values)
-                case kernels.TEXTS:
+                case conditions.TEXTS:
                     text = layout.text
-                    labels = np.full(len(text), kernels.WILDCARD, np.int32)
+                    labels = np.full(len(text), conditions.WILDCARD, np.int32)
                     self._add(~what, text[:, 0], labels, *self._inside(text[:, 1], text[:, 2]))
                 case _:
                     self._ask(what, answers)
@@ -164,9 +165,9 @@ class Reading:
         first = len(document.rows)
         rows = np.full((first + len(labels), 6), -1, np.int32)
         rows[:first] = document.rows
-        rows[first:, kernels.OWNER] = elements
-        rows[first:, kernels.VALUE_LABEL] = labels
-        rows[first:, kernels.STRING] = strings
+        rows[first:, conditions.OWNER] = elements
+        rows[first:, conditions.VALUE_LABEL] = labels
+        rows[first:, conditions.STRING] = strings
         number = np.concatenate([document.number, numbers])
         document.range[kind] = first, len(rows)
         kernels.chain_values(rows, number, first, document.by_kind[kind], document.by_string[kind])
@@ -195,12 +196,12 @@ class Reading:
         return strings, np.array([_number(value) for value in values], np.float64)
 
     def _found(self, raw: Raw, piece: AnyArray, first: AnyArray, end: AnyArray, text: Callable[[int], str]) -> Values:
-        """From the bytes: only what may be a string that some condition mentions becomes one."""
+        """From the bytes: only what differs from them is decoded."""
         known, size = self._guards.strings.numbers, len(first)
         strings, numbers, asked = np.full(size, -1, np.int32), np.full(size, nan), np.empty(size, np.int32)
         run: Any = find_values
-        is_value, longest = piece is raw.value, self._guards.longest
-        count = run(raw.data, piece, is_value, first, end, self._guards.noted, longest, numbers, asked)
+        texts = self._guards.table.texts
+        count = run(raw.data, piece, piece is raw.value, first, end, texts, numbers, strings, asked)
         for at in asked[:count].tolist():
             value = text(at)
             strings[at] = known.get(value, -1)
@@ -217,8 +218,8 @@ class Reading:
         elements = np.array(self._answers[question], np.int64)
         row = -1
         if len(elements):
-            row = int(answers.counts[kernels.ROWS])
-            answers.counts[kernels.ROWS] += 1
+            row = int(answers.counts[conditions.ROWS])
+            answers.counts[conditions.ROWS] += 1
             answers.pool[row] = 0
             np.bitwise_or.at(answers.pool[row], elements >> 5, (1 << (elements & 31)).astype(np.uint32))
         self.document.asked[question] = row
@@ -231,7 +232,7 @@ class Reading:
             return [0] if holds_xpath(asked, self._markup) else []
         group = self._guards.labels.group
         labels = enumerate(self._labels.tolist())
-        chosen = [one for one, known in labels if label in (kernels.WILDCARD, known, group[known])]
+        chosen = [one for one, known in labels if label in (conditions.WILDCARD, known, group[known])]
         tree = self._markup.tree
         return [one for one in chosen if is_true(asked, tree, ("element", one, 0), 0)]
 

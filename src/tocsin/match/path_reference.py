@@ -13,20 +13,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tocsin.markup import Markup, Tree
-from tocsin.match import path_mask_kernels as kernels
+from tocsin.match import path_conditions as conditions
 from tocsin.match.path_guards import Guards, Selection
 from tocsin.match.path_readings import Prefix, Reading, Shared
+from tocsin.match.path_set_kernels import compares as number_compares
 from tocsin.query.xpath.ast import Path
 from tocsin.query.xpath.routes import EPSILON, TEXT, WILDCARD, Clause, Hop, Linear, clauses_of
 from tocsin.query.xpath.semantics import COMPARISONS, compares, holds_xpath, is_true, take_step
 
 _SIGNS = {
-    kernels.EQUAL: "=",
-    kernels.UNEQUAL: "!=",
-    kernels.LESS: "<",
-    kernels.AT_MOST: "<=",
-    kernels.MORE: ">",
-    kernels.AT_LEAST: ">=",
+    conditions.EQUAL: "=",
+    conditions.UNEQUAL: "!=",
+    conditions.LESS: "<",
+    conditions.AT_MOST: "<=",
+    conditions.MORE: ">",
+    conditions.AT_LEAST: ">=",
 }
 
 # --- definitions -----------------------------------------------------------------------------------------------------
@@ -37,9 +38,9 @@ def mark_members(members: Iterable[tuple[int, float, int]], values: Sequence[tup
     found = set()
     for how, literal, slot in members:
         for text, number in values:
-            if how == kernels.SAME:
+            if how == conditions.SAME:
                 holds = text == literal
-            elif how == kernels.DIFFERENT:
+            elif how == conditions.DIFFERENT:
                 holds = text != literal
             else:
                 holds = COMPARISONS[_SIGNS[how]](number, literal)
@@ -105,7 +106,7 @@ def evaluate(guards: Guards, document: Markup, number: int) -> set[int]:
     size = len(tree.names)
     node, literal = guards.graph
     what, left, right = node[number].tolist()
-    label = guards.labels.names[left] if what < kernels.ASKED else ""
+    label = guards.labels.names[left] if what < conditions.ASKED else ""
 
     def inner(one: int) -> set[int]:
         return evaluate(guards, document, one)
@@ -114,25 +115,25 @@ def evaluate(guards: Guards, document: Markup, number: int) -> set[int]:
         return size if tree.parents[element] < 0 else tree.parents[element]
 
     match what:
-        case kernels.START:
+        case conditions.START:
             return {size}
-        case kernels.NAMED:
+        case conditions.NAMED:
             return {one for one, name in enumerate(tree.names) if fits(label, name)}
-        case kernels.ATTRIBUTE | kernels.CONTENT | kernels.CHILD | kernels.TEXT:
+        case conditions.ATTRIBUTE | conditions.CONTENT | conditions.CHILD | conditions.TEXT:
             owner, how = guards.labels.names[right >> 4], right & 15
             compared = float(literal[number])
-            if how in (kernels.SAME, kernels.DIFFERENT):
+            if how in (conditions.SAME, conditions.DIFFERENT):
                 compared_with: str | float | None = guards.strings.keys[int(compared)]
             else:
                 compared_with = compared
             found = {
-                parent(one) if what == kernels.CHILD else one
+                parent(one) if what == conditions.CHILD else one
                 for one, name, value in _valued(tree, what)
-                if (what == kernels.TEXT or fits(label, name))
-                and (how == kernels.EXISTS or _compares(value, how, compared_with))
+                if (what == conditions.TEXT or fits(label, name))
+                and (how == conditions.EXISTS or _compares(value, how, compared_with))
             }
             return {one for one in found if owner == WILDCARD or (one < size and fits(owner, tree.names[one]))}
-        case kernels.ASKED:
+        case conditions.ASKED:
             question = guards.questions.keys[left]
             assert question is not None
             asked, of = question[0], guards.labels.names[question[1]]
@@ -140,33 +141,33 @@ def evaluate(guards: Guards, document: Markup, number: int) -> set[int]:
                 return {0} if holds_xpath(asked, document) else set()
             chosen = (one for one, name in enumerate(tree.names) if fits(of, name))
             return {one for one in chosen if is_true(asked, tree, ("element", one, 0), 0)}
-        case kernels.BOTH:
+        case conditions.BOTH:
             return inner(left) & inner(right)
-        case kernels.EITHER:
+        case conditions.EITHER:
             return inner(left) | inner(right)
-        case kernels.WITHOUT:
+        case conditions.WITHOUT:
             return set(range(size)) - inner(left)
-        case kernels.PARENTS:
+        case conditions.PARENTS:
             return {parent(one) for one in inner(left) if one < size}
-        case kernels.ABOVE:
+        case conditions.ABOVE:
             below = inner(left)
             return {one for one in range(size + 1) if any(_is_below(tree, other, one) for other in below)}
-        case kernels.CHILDREN:
+        case conditions.CHILDREN:
             above = inner(left)
             return {one for one in range(size) if parent(one) in above}
-        case kernels.BELOW:
+        case conditions.BELOW:
             above = inner(left)
             return {one for one in range(size) if any(_is_below(tree, one, other) for other in above)}
-        case kernels.PLACED:
+        case conditions.PLACED:
             among = inner(left)
             return {
                 one
                 for one in among
-                if kernels.compares(
+                if number_compares(
                     sum(parent(other) == parent(one) for other in among if other <= one), right, literal[number]
                 )
             }
-        case kernels.EVERYWHERE:
+        case conditions.EVERYWHERE:
             return set(range(size)) if size in inner(left) else set()
     return set()
 
@@ -175,19 +176,17 @@ def _valued(tree: Tree, what: int) -> Iterator[tuple[int, str, str]]:
     """Elements with the name and value of each attribute, of themselves, or of each text."""
     for one, name in enumerate(tree.names):
         match what:
-            case kernels.ATTRIBUTE:
+            case conditions.ATTRIBUTE:
                 yield from ((one, "@" + key, value) for key, value in tree.attributes[one].items())
-            case kernels.TEXT:
+            case conditions.TEXT:
                 yield from ((one, TEXT, value) for value in tree.texts[one])
             case _:
                 yield one, name, tree.value(one)
 
 
 def _compares(value: str, how: int, literal: str | float | None) -> bool:
-    op = {kernels.SAME: "=", kernels.DIFFERENT: "!=", kernels.EQUAL: "=", kernels.UNEQUAL: "!=", kernels.LESS: "<"}
-    op |= {kernels.AT_MOST: "<=", kernels.MORE: ">", kernels.AT_LEAST: ">="}
     assert literal is not None
-    return compares(value, op[how], literal)
+    return compares(value, (_SIGNS | {conditions.SAME: "=", conditions.DIFFERENT: "!="})[how], literal)
 
 
 def _is_below(tree: Tree, one: int, other: int) -> bool:

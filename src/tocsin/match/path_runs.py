@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from tocsin.markup import Markup
 from tocsin.match import path_kernels as kernels
+from tocsin.match import path_run_kernels as runs
 from tocsin.match.path_automaton import Automaton, Labels
-from tocsin.match.path_kernels import Cache
+from tocsin.match.path_run_kernels import Cache
 
 IntArray = npt.NDArray[np.int32]
 AnyArray = npt.NDArray[Any]
@@ -32,6 +33,8 @@ class CacheLimits:
     """States and entries to start with (4 bytes each)."""
     cache_pool_max: int = 1 << 24
     """States and entries at most; beyond it the cache starts again, or is passed by."""
+    outcome_bytes_max: int = 1 << 27
+    """Memory for what documents of the same paths have in common."""
 
 
 class Tape(NamedTuple):
@@ -46,10 +49,8 @@ class Tape(NamedTuple):
 
 def read_tape(labels: Labels, document: Markup) -> Tape:
     """Only the distinct names of the document are looked up."""
-    lookup = labels.elements
-    names = np.array([kernels.COMMENT, kernels.END, *(lookup[name] for name in document.names)], np.int32)
-    lookup = labels.attributes
-    attributes = np.array([lookup[name] for name in document.attribute_names], np.int32)
+    names = labels.of_elements(document.names)
+    attributes = labels.of_attributes(document.attribute_names)
     return Tape(names[document.tape + 1], document.marks, document.owners, attributes[document.attribute], True)
 
 
@@ -75,7 +76,6 @@ class Runner:
         self._cache: Cache | None = None
         self._fresh = True
         self._marked = np.zeros(0, np.int64)
-        self._met = np.zeros(0, np.int64)
         self._work = np.zeros(0, np.int32)
         self._stack = np.zeros(DEPTH_MAX + 2, np.int64)
 
@@ -86,35 +86,46 @@ class Runner:
 
     def run(self, automaton: Automaton, tape: Tape, found: Found) -> None:
         """Marks the slots that hold without guards, and counts the linear paths that clauses have met."""
+        while self.walk(automaton, tape) is None:
+            if self._fresh:
+                self._run_stack(automaton, tape, found)
+                return
+            self._renew(automaton)
+        self.report(automaton, found)
+
+    def walk(self, automaton: Automaton, tape: Tape) -> bytes | None:
+        """Which sets the document comes to: equal for documents of the same paths. None if there is no room for them.
+
+        Sets at which nothing is registered do not count. What is given is true until the runner is stale.
+        """
         if self.stale:
-            self._met = np.zeros(max(1, len(automaton.nfa.next)), np.int64)
             self._renew(automaton)
         assert self._cache is not None
         self._cache.counts[kernels.RUN] += 1
-        while True:
-            run: Any = kernels.run_cached
-            room = (self._marked, self._met, self._stack, self._work)
-            status = run(automaton.nfa, self._cache, *tape, *room, *found)
-            if status == kernels.DONE:
-                self._fresh = False
-                return
-            if len(self._cache.pool) >= self._limits.cache_pool_max and self._fresh:
-                self._run_stack(automaton, tape, found)
-                return
-            if len(self._cache.pool) < self._limits.cache_pool_max:
-                self._cache = _larger_cache(self._cache)
-            else:
-                self._renew(automaton)
+        self._cache.counts[kernels.VISITED] = 0
+        run: Any = runs.run_cached
+        nfa = automaton.nfa
+        while run(nfa, self._cache, *tape, self._marked, self._stack, self._work) == kernels.FULL:
+            if len(self._cache.pool) >= self._limits.cache_pool_max:
+                return None
+            self._cache = _larger_cache(self._cache)
+        self._fresh = False
+        visited = np.sort(self._cache.visited[: self._cache.counts[kernels.VISITED]])
+        return self.renewals.to_bytes(8, "little") + visited.tobytes()
+
+    def report(self, automaton: Automaton, found: Found) -> None:
+        """Marks and counts for the document that was walked last."""
+        runs.report(automaton.nfa.entry, self._cache, *found)
 
     def _run_stack(self, automaton: Automaton, tape: Tape, found: Found) -> None:
         """Without the cache: for a document whose paths are too many to remember."""
         assert self._cache is not None
         pool = np.zeros(4 * len(self._work), np.int32)
-        number = int(self._cache.counts[kernels.RUN])
         while True:
             marked, reached = np.zeros(len(self._marked), np.int64), np.zeros(len(self._marked), np.uint8)
-            room = (marked, reached, self._met, number, self._stack, pool, self._work)
-            run: Any = kernels.run_stack
+            self._cache.bits[:] = 0
+            room = (marked, reached, self._cache.bits, self._stack, pool, self._work)
+            run: Any = runs.run_stack
             if run(automaton.nfa, *tape, *room, *found) == kernels.DONE:
                 return
             pool = np.zeros(2 * len(pool), np.int32)
@@ -123,9 +134,10 @@ class Runner:
         states = len(automaton.nfa.parent)
         if self._cache is None:
             self._cache = _empty_cache(min(self._limits.cache_pool_first, max(1_024, 16 * states)))
+        self._cache = self._cache._replace(bits=np.zeros((automaton.places + 31) // 32, np.uint32))
         self._marked = np.zeros(states, np.int64)
         self._work = np.zeros(states + 2, np.int32)
-        kernels.open_cache(automaton.nfa, self._cache, self._marked, self._work)
+        runs.open_cache(automaton.nfa, self._cache, self._marked, self._work)
         self.stale, self._fresh = False, True
         self.renewals += 1
 
@@ -133,8 +145,9 @@ class Runner:
 def _empty_cache(pool: int) -> Cache:
     sets = max(64, pool // 64)
     keys, targets = np.full(power_of(8 * sets), kernels.EMPTY, np.int64), np.zeros(power_of(8 * sets), np.int32)
-    arrays = {name: np.zeros(sets, np.int64) for name in ("first", "active", "accepted", "seen")}
-    return Cache(keys=keys, targets=targets, pool=np.zeros(pool, np.int32), counts=np.zeros(9, np.int64), **arrays)
+    arrays: dict[str, AnyArray] = {name: np.zeros(sets, np.int64) for name in ("first", "active", "accepted", "seen")}
+    arrays |= {"pool": np.zeros(pool, np.int32), "visited": np.zeros(sets, np.int32), "bits": np.zeros(0, np.uint32)}
+    return Cache(keys=keys, targets=targets, counts=np.zeros(10, np.int64), **arrays)
 
 
 def power_of(size: int) -> int:
@@ -144,8 +157,8 @@ def power_of(size: int) -> int:
 
 def _larger_cache(cache: Cache) -> Cache:
     """Twice the room, with everything that is remembered."""
-    larger = _empty_cache(2 * len(cache.pool))
-    for name in ("first", "active", "accepted", "seen", "pool", "counts"):
+    larger = _empty_cache(2 * len(cache.pool))._replace(bits=cache.bits)
+    for name in ("first", "active", "accepted", "seen", "visited", "pool", "counts"):
         getattr(larger, name)[: len(getattr(cache, name))] = getattr(cache, name)
     kernels.rehash(cache.keys, cache.targets, larger.keys, larger.targets)
     return larger

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.match.path_automaton import grow, power
+from tocsin.match.path_run_kernels import collect
 
 AnyArray = npt.NDArray[Any]
 
@@ -62,9 +63,9 @@ class Slots:
 
     def numbers(self, flags: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
         """The numbers of the slots that are marked, ascending."""
-        found = self._numbers[np.flatnonzero(flags.view(np.bool_))]
+        found: npt.NDArray[np.int64] = collect(flags, self._numbers)
         if not self._in_order:
-            found.sort()
+            found.sort(kind="stable")  # most are in order, which this kind makes use of
         return found
 
     def _find(self, number: int) -> int:

@@ -4,7 +4,7 @@ A query without predicates and branches holds as soon as its accepting state is 
 linear paths are registered like any other, and only when all of them have occurred in a document is the query checked,
 by joining its branches at the elements they share. That is Selection Postponed; `Selection.INLINE` checks predicates on
 the way instead, and both agree. Queries that differ only in what they compare a value with are checked together
-(`path_families`).
+(`path_families`). What follows from the paths of a document alone is remembered for others like it (`path_outcomes`).
 
 New paths go into a small automaton of their own, which is merged into the next larger one when it is no longer small
 beside it. So what is remembered about the paths of documents outlives additions, and an index that was opened from a
@@ -23,10 +23,11 @@ import numpy.typing as npt
 from tocsin.markup import Markup
 from tocsin.match import path_kernels as kernels
 from tocsin.match.path_automaton import Automaton, Labels, Numbered, grow, power
+from tocsin.match.path_conditions import DIFFERENT, SAME
 from tocsin.match.path_families import Families
 from tocsin.match.path_guards import Guards, Selection, is_never
-from tocsin.match.path_mask_kernels import DIFFERENT, SAME
 from tocsin.match.path_masks import Selector
+from tocsin.match.path_outcomes import Outcome, Outcomes
 from tocsin.match.path_runs import CacheLimits, Found, Runner, Tape, read_tape
 from tocsin.match.path_slots import Slots
 from tocsin.query.xpath.ast import Path
@@ -98,6 +99,7 @@ class PathIndex:
         self._parts = [self._new_part()]
         self._pending: list[_Entry] = []
         self._selector = Selector()
+        self._outcomes = Outcomes(self._limits.outcome_bytes_max)
         self._families = Families()
         self._kinds: set[int] = set()  # of clauses of which there has been one
         self._membership: dict[int, list[tuple[int, int, float]]] = {}  # of a slot: family, comparison, literal
@@ -129,6 +131,7 @@ class PathIndex:
             raise ValueError(f"the number {number} is in use")
         path = plain_path(query)
         clauses = () if path is not None else clauses_of(query)  # may be refused, before anything is changed
+        self._outcomes.clear()
         slot = self._slots.add(number)
         numbered = self.labels.number
         if path is not None:
@@ -185,6 +188,7 @@ class PathIndex:
     def remove(self, number: int) -> None:
         """Forgets the query of this number."""
         self._flush()
+        self._outcomes.clear()
         slot = self._slots.remove(number)
         self._leave(slot)
         self._forget(slot)
@@ -287,6 +291,7 @@ class PathIndex:
     def merge(self) -> None:
         """Brings all parts together."""
         self._flush()
+        self._outcomes.clear()
         moved = [entry for part in self._parts[1:] for found in part.entries.values() for entry, _, _ in found]
         del self._parts[1:]
         self._take_out()
@@ -322,24 +327,48 @@ class PathIndex:
         """The numbers of the queries that hold, ascending."""
         self._flush()
         tape = read_tape(self.labels, document)
-        found = self._run(tape)
+        outcome = self._outcome(tape)
+        self.checked = len(outcome.candidates)
+        if not self.checked:
+            return outcome.numbers
+        flags = np.zeros(self._slots.used, np.uint8)
+        flags[outcome.slots] = 1
+        tests, slots, candidates = self._tests, self._slot_of, outcome.candidates
+        self._selector.select(self.guards, document, tape, tests, slots, self._families, candidates, flags)
+        return self._slots.numbers(flags)
+
+    def _outcome(self, tape: Tape) -> Outcome:
+        """What the structure of a document says, before any predicate is looked at."""
+        parts = self._parts
+        sets = [part.runner.walk(part.automaton, tape) for part in parts]
+        key = tuple([one for one in sets if one is not None])
+        is_known = len(key) == len(parts)
+        outcome = self._outcomes.find(key) if is_known else None
+        if outcome is None:
+            outcome = self._look(tape, sets)
+            if is_known:
+                self._outcomes.note(key, outcome)
+        return outcome
+
+    def _look(self, tape: Tape, sets: list[bytes | None]) -> Outcome:
+        """The same for a document that has been walked, as far as that was possible."""
+        found = Found.empty(self._slots.used, self._clause_count)
+        for part, walked in zip(self._parts, sets, strict=True):
+            if walked is None:
+                part.runner.run(part.automaton, tape, found)
+            else:
+                part.runner.report(part.automaton, found)
+        if self._dead:
+            found.flags[self._dead] = 0
         total = self._total[: self._clause_count]
         met = total >= 0 if self.guards.selection is Selection.INLINE else found.hits == total
         candidates = np.flatnonzero(met).astype(np.int32)
-        self.checked = len(candidates)
+        none = np.zeros(0, np.int64)
         if len(candidates):
-            tests, slots = self._tests, self._slot_of
-            self._selector.select(self.guards, document, tape, tests, slots, self._families, candidates, found.flags)
-        if self._dead:
-            found.flags[self._dead] = 0
-        return self._slots.numbers(found.flags)
-
-    def _run(self, tape: Tape) -> Found:
-        """What the structure of a document says, before any predicate is looked at."""
-        found = Found.empty(self._slots.used, self._clause_count)
-        for part in self._parts:
-            part.runner.run(part.automaton, tape, found)
-        return found
+            return Outcome(candidates, np.flatnonzero(found.flags), none)
+        numbers = self._slots.numbers(found.flags)
+        numbers.flags.writeable = False  # it may be given again
+        return Outcome(candidates, none, numbers)
 
     # --- keeping -----------------------------------------------------------------------------
 
