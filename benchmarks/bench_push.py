@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from bisect import bisect_left, insort
 from random import Random
 from typing import Any
 
@@ -39,13 +40,17 @@ def changes(number: int, flights: int, seed: int) -> list[tuple[int, tuple[int, 
 def at_a_distance(made: list[tuple[int, tuple[int, int] | None]], spare: int) -> dict[str, Any]:
     """What goes over the link with so many spare rows."""
     rows: dict[int, tuple[int, int]] = {}
+    line: list[tuple[tuple[int, int], int]] = []  # the whole table in order: what is right
     tracker = BestTracker(NUMBER, spare)
     pushed = pulled = kept_most = wrong = 0
     for flight, place in made:
         before = rows.pop(flight, None)
         was_tracked = before is not None and tracker.wants(before)
+        if before is not None:
+            del line[bisect_left(line, (before, flight))]
         if place is not None:
             rows[flight] = place
+            insort(line, (place, flight))
         request = None
         if was_tracked or (place is not None and tracker.wants(place)):
             pushed += 1
@@ -56,7 +61,7 @@ def at_a_distance(made: list[tuple[int, tuple[int, int] | None]], spare: int) ->
             tracker.answer(answer, exhausted)
             request = None
         kept_most = max(kept_most, len(tracker.kept()))
-        wrong += tracker.best() != [key for _, key in sorted((at, key) for key, at in rows.items())[:NUMBER]]
+        wrong += tracker.best() != [key for _, key in line[:NUMBER]]
     return {"spare": spare, "pushes": pushed, "pulls": tracker.pulls, "rows_pulled": pulled, "rows_kept": kept_most,
             "wrong": wrong}  # fmt: skip
 

@@ -63,17 +63,32 @@ def test_rows_are_read_from_functions_classes_modules_and_parameters(scan):
     assert all(one.slow for one in found)
 
 
+@pytest.mark.parametrize("marker", ["row", "row_part"])
 @pytest.mark.parametrize("ids", ["'S22'", "'s1'", "", "NAME", "id='S1'"])
-def test_a_marker_that_names_no_row_is_refused_with_its_line(scan, ids):
+def test_a_marker_that_names_no_row_is_refused_with_its_line(scan, ids, marker):
     with pytest.raises(MarkError, match=r"tests/test_planted.py:2"):
-        scan(f"import pytest\n@pytest.mark.row({ids})\ndef test_planted(): ...\n")
+        scan(f"import pytest\n@pytest.mark.{marker}({ids})\ndef test_planted(): ...\n")
 
 
 def test_the_report_lists_each_row_once():
     lines = list(rows.report([Shown("S13", "tests/a.py::test_b", slow=True)]))
     assert sum("none" in line.split() for line in lines) == 86
     assert any("tests/a.py::test_b  (slow)" in line for line in lines)
-    assert lines[-1] == "1 of 87 rows have a test."
+    assert lines[-1] == "1 of 87 rows are shown by a test, 0 more are shown partly."
+
+
+def test_a_row_that_one_test_shows_partly_is_not_counted(scan):
+    found = scan(
+        "import pytest\n"
+        "@pytest.mark.row('S1', 'D7')\n"
+        "def test_one(): ...\n"
+        "@pytest.mark.row_part('D7')\n"
+        "def test_other(): ...\n"
+    )
+    assert [(one.row, one.partly) for one in found] == [("S1", False), ("D7", False), ("D7", True)]
+    lines = list(rows.report(found))
+    assert [line.split()[0] for line in lines if line.endswith("partly")] == ["D7"]
+    assert lines[-1] == "1 of 87 rows are shown by a test, 1 more are shown partly."
 
 
 # --- reference -------------------------------------------------------------------------------------------------------

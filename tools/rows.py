@@ -3,6 +3,8 @@
 The mission is to show, by a test, everything that five papers describe. Its rows have ids: S for SmartSeer, D for
 DHTrie, M for MAPS, P for P2P-DIET, Y for the YFilter automaton on a DHT, G for relational subscriptions (Gryphon),
 X for what all of them owe. A test names the rows it shows with `@pytest.mark.row("S13")`; this tool lists both sides.
+`@pytest.mark.row_part("D7")` says that the row does not hold wholly, or not wholly by a test: it counts as shown
+partly, whatever other tests say of it.
 
 It reads the test files without running them, so it takes a fraction of a second.
 """
@@ -126,6 +128,7 @@ class Shown:
     row: str
     test: str  # tests/query/test_parse.py::test_name
     slow: bool
+    partly: bool = False
 
 
 class MarkError(Exception):
@@ -145,8 +148,8 @@ def shown_by(file: Path, root: Path = ROOT) -> list[Shown]:
             elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and statement.name.startswith("test"):
                 marks = outer + statement.decorator_list
                 slow = any(_is_mark(node, "slow") for mark in marks for node in ast.walk(mark))
-                for row in dict.fromkeys(row for mark in marks for row in _rows(mark, name)):
-                    found.append(Shown(row, f"{path}::{statement.name}", slow))
+                for row, partly in dict.fromkeys(one for mark in marks for one in _rows(mark, name)):
+                    found.append(Shown(row, f"{path}::{statement.name}", slow, partly))
 
     visit(ast.parse(file.read_text(encoding="utf-8"), name).body, name, [])
     return found
@@ -171,10 +174,13 @@ def _is_mark(node: ast.AST, name: str) -> bool:
     )
 
 
-def _rows(mark: ast.expr, file: str) -> Iterator[str]:
-    """The ids inside one marker expression; also inside a list, or the marks of a parameter."""
+def _rows(mark: ast.expr, file: str) -> Iterator[tuple[str, bool]]:
+    """The ids inside one marker expression, and whether it says "partly"; also in a list, or a parameter's marks."""
     for node in ast.walk(mark):
-        if not (isinstance(node, ast.Call) and _is_mark(node.func, "row")):
+        if not isinstance(node, ast.Call):
+            continue
+        partly = _is_mark(node.func, "row_part")
+        if not (partly or _is_mark(node.func, "row")):
             continue
         if not node.args or node.keywords:
             raise MarkError(f'{file}:{node.lineno}: write the rows as pytest.mark.row("S13", "S14")')
@@ -183,11 +189,11 @@ def _rows(mark: ast.expr, file: str) -> Iterator[str]:
                 raise MarkError(f"{file}:{node.lineno}: a row's id must be written out as a string")
             if argument.value not in ROWS:
                 raise MarkError(f"{file}:{node.lineno}: the mission has no row {argument.value!r}; see tools/rows.py")
-            yield argument.value
+            yield argument.value, partly
 
 
 def report(found: list[Shown]) -> Iterator[str]:
-    """Lines for a person: each row with its tests, or "none"."""
+    """Lines for a person: each row with its tests; "partly" if a test says so, "none" if there is no test."""
     tests: dict[str, list[Shown]] = {row: [] for row in ROWS}
     for one in found:
         tests[one.row].append(one)
@@ -195,11 +201,16 @@ def report(found: list[Shown]) -> Iterator[str]:
         yield f"{paper}"
         for row, title in ROWS.items():
             if row[0] == letter:
-                yield f"  {row:<4}{title:<70}{'' if tests[row] else 'none'}".rstrip()
+                yield f"  {row:<4}{title:<70}{_state(tests[row])}".rstrip()
                 yield from (f"        {one.test}{'  (slow)' if one.slow else ''}" for one in tests[row])
         yield ""
-    done = sum(1 for row in ROWS if tests[row])
-    yield f"{done} of {len(ROWS)} rows have a test."
+    states = [_state(tests[row]) for row in ROWS]
+    yield f"{states.count('')} of {len(ROWS)} rows are shown by a test, {states.count('partly')} more are shown partly."
+
+
+def _state(tests: list[Shown]) -> str:
+    """What is to be said of a row beside its tests."""
+    return "none" if not tests else "partly" if any(one.partly for one in tests) else ""
 
 
 def main(arguments: list[str] | None = None) -> int:

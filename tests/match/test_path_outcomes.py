@@ -24,7 +24,9 @@ def test_an_outcome_is_kept_from_the_second_time_on_and_the_longest_unused_goes_
         known.note(key, outcome(10))
         assert known.find(key) is None
         known.note(key, outcome(10))
-        assert len(known.find(key).numbers) == 10
+        found = known.find(key)
+        assert found is not None
+        assert len(found.numbers) == 10
     assert known.find((b"\0",)) is not None  # so the second one is the longest unused
     for _ in range(2):
         known.note((b"new",), outcome(10))

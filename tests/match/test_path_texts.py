@@ -12,6 +12,7 @@ from tocsin.match.path_texts import OLD_MAX, TextTable
 
 def found_in(table, words):
     raw = read_markup("<r>" + "".join(f"<a x='{word}'/>" for word in words) + "</r>").raw
+    assert raw is not None
     size = len(words)
     strings, numbers, asked = np.full(size, -1, np.int32), np.full(size, np.nan), np.empty(size, np.int32)
     each = np.arange(size + 1)
@@ -23,7 +24,8 @@ def found_in(table, words):
 def test_texts_come_go_and_get_other_numbers():
     rng = np.random.default_rng(2)
     words = [f"w{number}" * (1 + number % 3) for number in range(3_000)] + ["", "ü", "x" * 300]
-    interned, table, alive = Interned(), TextTable(), []
+    interned: Interned[str] = Interned()
+    table, alive = TextTable(), []
     rebuilt = 0
     for step in range(9_000):
         if step % 3 < 2:

@@ -18,8 +18,9 @@ from tests.ports import free_port
 from tocsin.errors import SettingError
 from tocsin.net import control
 from tocsin.net.host import Host, HostSettings, locked, next_life, read_contacts, resolve
-from tocsin.net.identity import Endpoint, open_identity
+from tocsin.net.identity import Endpoint, client_context, open_identity
 from tocsin.net.limits import DEFAULT_LIMITS, NetError, NetLimits
+from tocsin.net.link import connect, frame
 
 LIMITS = NetLimits(leave_seconds_max=1.0, backoff_seconds_max=0.3)
 
@@ -161,6 +162,18 @@ def test_a_clock_that_jumps_makes_its_node_leave_and_no_other(tmp_path):
             assert any("the clock of this machine is wrong" in line for line in ring[2].said)
             await asyncio.sleep(0.5)
             assert not any(one.task.done() for one in ring if one is not ring[2])
+
+    asyncio.run(check())
+
+
+def test_what_a_node_refuses_is_counted_and_told_to_its_operator(tmp_path):
+    async def check() -> None:
+        async with hosts(tmp_path, 1) as (one,):
+            connection = await connect(one.settings.listen, None, client_context(), LIMITS)
+            connection.writer.write(frame(b"nonsense"))
+            await until(lambda: any(line.startswith("refused (malformed) from 127.0.0.1:") for line in one.said))
+            connection.close()
+            assert (await one.ask("status"))["counts"]["malformed"] == 1
 
     asyncio.run(check())
 

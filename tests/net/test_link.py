@@ -12,6 +12,7 @@ from tests.net.proxy import Proxy
 from tests.net.rings import FAST, LOOPBACK, Asker, drivers, is_right, true_owner, until
 from tests.ports import free_port
 from tocsin.net.driver import Driver
+from tocsin.net.envelope import EnvelopeError
 from tocsin.net.identity import Endpoint, name_and_endpoint, open_identity
 from tocsin.net.limits import NetLimits
 from tocsin.overlay.member import Member
@@ -117,6 +118,31 @@ def test_whoever_refuses_is_left_alone_for_longer_each_time(tmp_path):
             assert 0 < late.counts["untimely"] <= one.counts["connects"] <= 10
             assert not one.ended.done()
         await late.close()
+
+    asyncio.run(check())
+
+
+def test_what_waited_while_a_machine_slept_does_not_make_its_clock_wrong(tmp_path):
+    """Messages that were sent long ago and are read now say nothing of the time now: their senders are asked."""
+
+    async def check() -> None:
+        slept = 0
+        async with drivers(tmp_path, 3, wall_clock=lambda: time.time_ns() + slept) as (one, *others):
+            for driver in (one, *others):
+                driver.add(driver.address, Listener())
+            for other in others:
+                tell(one, other.address, 1)
+            await until(lambda: len(one._witnesses) == 2)
+            one.is_joined = True
+            sent = [other._sealer.seal(other.address, one.address) for other in others]
+            before = time.time_ns()
+            slept = 3600 * 10**9
+            for data in sent:
+                with pytest.raises(EnvelopeError, match="untimely"):
+                    one._check(data)
+            await until(lambda: all(number > before + slept for number, _ in one._witnesses.values()))
+            assert not one.ended.done()
+            assert one.counts["clocks_asked"] == 2
 
     asyncio.run(check())
 

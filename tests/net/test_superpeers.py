@@ -38,8 +38,9 @@ from tocsin.overlay.message import Address, Message, encode
 from tocsin.overlay.node import Effect, Send, Wake
 from tocsin.overlay.placement.publisher import Published
 from tocsin.overlay.placement.subscriber import Standing
+from tocsin.overlay.placement.superpeers.advertisements import Advertisement
 from tocsin.overlay.placement.superpeers.client import Answer, Client, Connected, Fetched, Rejected
-from tocsin.overlay.placement.superpeers.messages import AreYouAlive, Connect, News, Relay
+from tocsin.overlay.placement.superpeers.messages import Advertise, AreYouAlive, Connect, News, PublishAt, Relay
 from tocsin.overlay.placement.superpeers.routes import Refusal
 from tocsin.overlay.placement.superpeers.settings import SuperpeerSettings
 from tocsin.overlay.placement.superpeers.superpeer import SuperPeer
@@ -62,16 +63,31 @@ def what(driver: Driver, kind: type) -> list[Any]:
     return [effect.what for _, effect in driver.delivered if isinstance(effect.what, kind)]
 
 
+class Observed(SuperPeer):
+    """A super-peer that remembers what is passed on through it."""
+
+    __slots__ = ("passed",)
+
+    def __init__(self, *rest: Any, **more: Any) -> None:
+        super().__init__(*rest, **more)
+        self.passed: list[Relay] = []
+
+    def handle(self, message: Message, now: float) -> list[Effect]:
+        if isinstance(message, Relay):
+            self.passed.append(message)
+        return super().handle(message, now)
+
+
 class Net:
     """Drivers of super-peers, then of clients; each client knows its access points."""
 
     def __init__(self, made: list[Driver], links: dict[int, tuple[int, ...]], settings: SuperpeerSettings) -> None:
         self.made, self.links, self.settings = made, links, settings
-        self.superpeers: list[SuperPeer] = []
+        self.superpeers: list[Observed] = []
         for number, others in links.items():
             driver = made[number]
             neighbours = [made[other].address for other in others]
-            one = SuperPeer(driver.address, neighbours, KNOWLEDGE, settings=settings, sealing=seals_of(driver))
+            one = Observed(driver.address, neighbours, KNOWLEDGE, settings=settings, sealing=seals_of(driver))
             self.superpeers.append(one)
             driver.add(driver.address, one)
 
@@ -112,7 +128,7 @@ def test_routes_heal_and_what_is_sealed_stays_as_it_is_and_unread(tmp_path):
             # What passes a super-peer in between tells it nothing, though TLS ends there.
             passed: list[Relay] = []
             for one in (net.superpeers[1], net.superpeers[3]):
-                _spy(one, passed)
+                one.passed = passed
             secret = title("d0", "a peer that whispers")
             net.do(5, lambda one, now: one.publish(secret, now, b"the resource"))
             await until(lambda: len(what(made[4], Notified)) == 1 and len(what(made[5], Published)) == 1)
@@ -166,16 +182,6 @@ def test_routes_heal_and_what_is_sealed_stays_as_it_is_and_unread(tmp_path):
             assert not any(driver.counts["failed"] for driver in made)
 
     asyncio.run(check())
-
-
-def _spy(one: SuperPeer, passed: list[Relay]) -> None:
-    handle = one._handlers[Relay]
-
-    def spied(message: Relay, now: float) -> list[Effect]:
-        passed.append(message)
-        return handle(message, now)
-
-    one._handlers[Relay] = spied
 
 
 async def _throw(driver: Driver, *frames: bytes) -> None:
@@ -443,8 +449,8 @@ class Processes:
         ]
         self.running: dict[int, subprocess.Popen[bytes]] = {}
 
-    def start(self, number: int) -> None:
-        links = [self.addresses[other] for other in GRAPH[number]]
+    def start(self, number: int, links: list[Address] | None = None) -> None:
+        links = [self.addresses[other] for other in GRAPH[number]] if links is None else links
         command = [
             sys.executable, "-m", "tocsin", "node", "superpeer", *links, "--data", str(self.folder / f"s{number}"),
             "--listen", f"127.0.0.1:{self.ports[number]}", "--probe", f"{SLOW_NETWORK.probe_seconds}",
@@ -484,6 +490,64 @@ def test_five_processes_and_twenty_clients_lose_nothing_when_a_super_peer_is_kil
             pytest.fail(shown)
     finally:
         processes.end()
+
+
+def test_what_a_process_refuses_is_counted_and_told_to_its_operator(tmp_path, capsys):
+    """Issue "Bad input": an advertisement that lies, another's id, a wrong key; the deliveries of others go on."""
+    processes = Processes(tmp_path)
+    try:
+        asyncio.run(_be_refused(tmp_path, processes))
+        assert main(["node", "status", "--data", str(tmp_path / "s0")]) == 0
+        shown = capsys.readouterr().out
+        log = (tmp_path / "s0.log").read_text()
+        for kind in ("impostor", "unadvertised", "unsealed"):
+            assert f"refused: {kind}" in shown
+            assert f"refused ({kind}) from " in log
+        assert "incredible" in shown
+        assert "refused (incredible) from " in log
+    finally:
+        processes.end()
+
+
+async def _be_refused(folder: Path, processes: Processes) -> None:
+    async with drivers(folder, 4) as made:
+        there = processes.addresses[0]
+        processes.start(0, [made[0].address])
+        net = Net(made, {}, SLOW_NETWORK)
+        made[0].add(made[0].address, SuperPeer(
+            made[0].address, [there], KNOWLEDGE, settings=SLOW_NETWORK, sealing=seals_of(made[0])
+        ))  # fmt: skip
+        ann, eve, liar = (
+            Client(driver.address, [there], KNOWLEDGE, settings=SLOW_NETWORK, sealing=seals_of(driver))
+            for driver in made[1:]
+        )
+        for driver, one in zip(made[1:], (ann, eve, liar), strict=True):
+            driver.add(driver.address, one)
+        await until(lambda: ann.is_connected and eve.is_connected and liar.is_connected)
+        net.do(1, lambda one, now: one.subscribe(1, "title:peer", now))
+        # What eve says is rightly signed by her; it is what she says that cannot be.
+        net.do(2, lambda one, now: [Send(there, Connect(eve.me, ann.id, 99, 0, (), seals_of(made[2]).card))])
+        net.do(2, lambda one, now: [Send(there, Connect(ann.me, ann.id, 99, 0, (), seals_of(made[1]).card))])
+        lie = Advertisement({"title": frozenset({"a ring"})}).packed()
+        news = PackedDocument.of(title("lie", "a peer")).data
+        net.do(3, lambda one, now: [
+            Send(there, Advertise(liar.me, liar.epoch, 1_001, lie)),
+            Send(there, PublishAt(liar.me, liar.epoch, 1_002, news, False)),
+        ])  # fmt: skip
+        for_eve = seals_of(made[0]).seal(made[0].address, made[2].address, seals_of(made[2]).card, b"secret")
+        net.do(0, lambda one, now: [Send(there, Relay(made[0].address, there, 1, for_eve))])
+
+        def refused() -> dict[str, int]:
+            status = processes.status(0)
+            return {**status["refused"], "incredible": status["counts"].get("incredible", 0)}
+
+        wanted = {"impostor", "unadvertised", "unsealed", "incredible"}
+        async with asyncio.timeout(90):
+            while not all(map((await asyncio.to_thread(refused)).get, wanted)):
+                await asyncio.sleep(0.1)
+        await until(lambda: bool(what(made[1], Standing)))
+        net.do(2, lambda one, now: one.publish(title("true", "a peer"), now))
+        await until(lambda: [one.notice.document for one in what(made[1], Notified)] == ["true"])
 
 
 async def _live_and_die(folder: Path, processes: Processes) -> None:

@@ -9,7 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from tocsin.overlay.chord import Found
+from tocsin.overlay.chord import ChordSettings, Found
+from tocsin.overlay.items import Store
 from tocsin.overlay.key import hashed, host_of
 from tocsin.overlay.member import Member, Router
 from tocsin.overlay.membership import Joined, Left, Refused
@@ -160,6 +161,27 @@ def test_replicas_are_on_hosts_of_their_own():
     assert [host_of(peer.address) for peer in node.items.replicas()] == ["i", "j"]
 
 
+def test_copies_are_made_again_of_more_than_fits_a_message():
+    """A replica that lost everything gets it back page by page, and so does one that kept every other item."""
+    settings = ChordSettings(replicas=2, page_items_max=20)
+    world = World(8)
+    for name in "abcd":
+        contacts = [] if name == "a" else ["a"]
+        world.add(name, lambda disk, life, name=name, contacts=contacts: Member(name, contacts, chord=settings))  # type: ignore[misc]
+        world.run(world.now + 5)
+    world.run(world.now + 30)
+    nodes: list[Member] = [world.process(name) for name in "abcd"]
+    for number in range(600):
+        item = Item(hashed("word", str(number)), 50, b"q", 1, b"v")
+        owner = next(node for node in nodes if node.chord.owns(item.key))
+        holders = [owner, world.process(owner.items.replicas()[0].address)] if number % 2 else [owner]
+        for node in holders:
+            node.items.store.merge(item)
+    world.run(world.now + 250)
+    assert sum(node.items.store.count for node in nodes) == 2 * 600
+
+
+@pytest.mark.row("Y10")
 @pytest.mark.parametrize("queries", [50_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_the_table_does_not_grow_with_what_is_stored(queries):
     """Y10: table size constant while queries go 0 → 1e6."""
@@ -225,3 +247,20 @@ def test_equal_inputs_give_equal_effects():
     assert effects() == effects()
     assert not any(isinstance(effect, Deliver) for effect in effects())
     assert isinstance(Note(1), Message)
+
+
+def test_a_digest_that_was_kept_is_that_of_the_items_that_are_there():
+    chance, store, left = Random(2), Store(), list[Item]()
+    for turn in range(400):
+        item = Item(chance.randrange(50), 7, b"%d" % chance.randrange(3), turn, b"v")
+        if chance.random() < 0.2:
+            store.drop(item.key)
+            left = [one for one in left if one.key != item.key]
+        else:
+            store.merge(item)
+            left = [one for one in left if (one.key, one.name) != (item.key, item.name)] + [item]
+        fresh = Store()
+        for one in left:
+            fresh.merge(one)
+        for low, high in ((0, 25), (25, 49), (40, 10), (chance.randrange(50), chance.randrange(50))):
+            assert store.marks_in(low, high) == fresh.marks_in(low, high)

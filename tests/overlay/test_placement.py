@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.overlay.planted import takes_a_notice_twice
 from tocsin.errors import SettingError
 from tocsin.match.rendezvous.conversation import DocumentSide
 from tocsin.match.rendezvous.notification import Notification
@@ -84,6 +85,7 @@ def test_broadcast_without_the_document_is_refused(join):
         PlacementSettings(join=join, notification=Notification.BROADCAST)
 
 
+@pytest.mark.row("D3")
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("clients", [0, 4])
 @pytest.mark.parametrize("roles", ROLE_MIXES)
@@ -174,16 +176,6 @@ def bug(patch: Callable[..., object], scenario: PlacementScenario, *kinds: str) 
 def _speaks_by_all_homes(patch):
     """The home with the smallest key speaks, although the document may not hold its word."""
     patch.setattr(Entry, "is_spoken_by", lambda self, key, present: key == min(self.homes))
-
-
-def _takes_a_notice_twice(patch):
-    """A subscriber keeps no memory of what it was told."""
-
-    def keep(self, notice):
-        self._outbox.append(notice)
-        return True
-
-    patch.setattr(Delivery, "_keep", keep)
 
 
 def _never_publishes_again(patch):
@@ -291,7 +283,7 @@ DHTRIE = replace(CALM, settings=PlacementSettings(mode=Mode.DHTRIE))
 FILTERS = replace(CALM, settings=PlacementSettings(join=Join.BLOOM_DIALOGUE, notification=Notification.CLUSTERED))
 BUGS = [
     bug(_speaks_by_all_homes, DHTRIE, "missed"),
-    bug(_takes_a_notice_twice, TROUBLED, "twice"),
+    bug(takes_a_notice_twice, TROUBLED, "twice"),
     bug(_never_publishes_again, replace(TROUBLED, limits=CRASHES), "open", "missed"),
     bug(_words_decide_everything, CALM, "wrong"),
     bug(_forgets_a_home, CALM, "missed"),

@@ -6,7 +6,8 @@ arrays, build the same nodes and equal the oracle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import permutations
 
@@ -17,12 +18,22 @@ from hypothesis import strategies as st
 
 from tests.query.strategies import documents
 from tocsin.lab import p2p_diet
-from tocsin.lab.p2p_diet_workload import made_up
+from tocsin.lab.p2p_diet_workload import DATA, elife, made_up
 from tocsin.match.brute import Brute
 from tocsin.match.tries import BestFitTrie, PrefixTrie, Sequential, Swin
-from tocsin.match.tries.awp import Chain
+from tocsin.match.tries.awp import Chain, conjunctions
 from tocsin.match.tries.occurrence import Occurrences, places
-from tocsin.match.tries.plain import Forest, Stored, best_fit, check, common_prefix, is_identifying
+from tocsin.match.tries.plain import (
+    Forest,
+    Postings,
+    Scan,
+    Stored,
+    Word,
+    best_fit,
+    check,
+    common_prefix,
+    is_identifying,
+)
 from tocsin.model import Document
 from tocsin.query import Knowledge, Statistics, parse
 from tocsin.sim.workload import CITESEER, user_query_ranks
@@ -379,9 +390,11 @@ def test_reorganising_all_sets_at_once_needs_fewer_nodes():
 
 
 # --- §4.1, the experiment --------------------------------------------------------------------------------------------
+# Row P16 is shown partly. Times are measured by the experiment and by benchmarks, and never asserted; and what they say
+# at 3 million queries (docs/papers.md) is not all that the paper says, nor what this project wanted of the tries.
 
 
-@pytest.mark.row("P16")
+@pytest.mark.row_part("P16")
 def test_the_experiment_measures_every_claim_of_the_paper(monkeypatch, tmp_path):
     tiny = p2p_diet.Scale((50, 100, 200), 3, 100, 100, (100, 200), (0.05,))
     monkeypatch.setitem(p2p_diet.SCALES, "small", tiny)
@@ -399,6 +412,72 @@ def test_the_experiment_measures_every_claim_of_the_paper(monkeypatch, tmp_path)
 SHARE = ("queries", "matching_share", 200)
 
 
+class Looked(AbstractSet[Word]):
+    """The words of a document, and how often an algorithm has looked one up."""
+
+    def __init__(self, words: Iterable[Word]) -> None:
+        self._words, self.lookups = frozenset(words), 0
+
+    def __contains__(self, word: object) -> bool:
+        self.lookups += 1
+        return word in self._words
+
+    def __iter__(self) -> Iterator[Word]:
+        self.lookups += len(self)  # whoever goes through them has each in hand
+        return iter(self._words)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __and__(self, others: AbstractSet[object]) -> AbstractSet[Word]:
+        self.lookups += min(len(self), len(others))
+        return self._words & others
+
+
+STORES: dict[str, Callable[[], Scan | Postings | Forest]] = {
+    "BF": Scan,
+    "SWIN": Postings,
+    "PrefixTrie": lambda: Forest(common_prefix),
+    "BestFitTrie": lambda: Forest(best_fit),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.row_part("P16")
+def test_work_is_linear_in_the_queries_and_in_the_papers_order_on_real_papers(data_dir):
+    """§4.1, Figure 2, in words looked up: on articles of eLife, 20,000 queries, of which 1 % match a paper."""
+    archive = data_dir / DATA
+    if not archive.is_file():
+        pytest.skip(f"the eLife papers are absent: there is no {archive}")
+    collection = elife(archive)
+    queries = list(collection.queries(20_000, 1, collection.popularity(p2p_diet.MATCHING, 1)))
+    patterns = [conjunction.patterns for query in queries for conjunction in conjunctions(query, Analysis())]
+    sets = [sorted(kept.words) for pattern in patterns for place, kept in pattern.items() if place[0] == "text"]
+    articles = [Looked(body) for body in collection.bodies[::15]]
+    lines, last, found = {}, {}, []
+    for name, make in STORES.items():
+        store, stored, work = make(), 0, {}
+        directory = store.open()
+        for size in (len(sets) // 4, len(sets) // 2, len(sets)):
+            for number in range(stored, size):
+                store.insert(directory, sets[number], number)
+            before, stored = sum(article.lookups for article in articles), size
+            matches = [store.qualifying(directory, article) for article in articles]
+            work[float(size)] = float(sum(article.lookups for article in articles) - before)
+        lines[name], last[name] = p2p_diet.fit(work), work[len(sets)]
+        found.append(matches)
+    assert all(matches == found[0] for matches in found)
+    assert all(line.r2 > 0.95 for line in lines.values()), lines
+    assert tuple(sorted(last, key=last.__getitem__)) == p2p_diet.FASTEST_FIRST, last
+    assert lines["BF"].slope > 5 * lines["BestFitTrie"].slope, "about 8 times; in time 1.7, at 3 million queries"
+    sizes = {}
+    for engine in (Sequential(), BestFitTrie()):
+        for number, query in enumerate(queries):
+            engine.add(number, query)
+        sizes[type(engine).__name__] = engine.bytes / len(queries)
+    assert 0.05 < 1 - sizes["Sequential"] / sizes["BestFitTrie"] < 0.25, "BF: about 15 % less space"
+
+
 def inserted_per_second(count: int) -> float:
     """How many user-like queries a BestFitTrie takes in a second of processor time."""
     engine = BestFitTrie()
@@ -407,13 +486,13 @@ def inserted_per_second(count: int) -> float:
     return p2p_diet.add_all(engine, queries, count)
 
 
-@pytest.mark.row("P16")
+@pytest.mark.row_part("P16")
 def test_queries_go_in_faster_than_forty_a_second():
     """§4.1: "the query insertion rate that the two trie-based algorithms can support is about 40 queries/second"."""
     assert inserted_per_second(20_000) > 1_000
 
 
-@pytest.mark.row("P16")
+@pytest.mark.row_part("P16")
 @pytest.mark.slow
 def test_a_million_queries_go_in_at_ten_thousand_a_second():
     assert inserted_per_second(1_000_000) > 10_000

@@ -201,6 +201,7 @@ def scores(data_dir) -> list[dict]:
     return sorted(made, key=lambda item: item["tick"])
 
 
+@pytest.mark.row("G8")
 def test_the_scoreboard_on_football_events(data_dir):
     """§1.2.2: if I see 4-2, at least 6 goals were scored; some scores are final; nothing false is ever seen."""
     items = [*scores(data_dir), {"relation": "scores", "closed": True}]
@@ -263,6 +264,7 @@ CREATE VIEW highs AS SELECT issue, max(price) AS high, count(*) AS n FROM watche
 """
 
 
+@pytest.mark.row("G9")
 @pytest.mark.parametrize("seed", range(10))
 def test_quotes_of_another_partys_buy_list(seed):
     """§1.1, dynamic subscriptions: a join of several publishers; no gap and no double when the list changes."""
@@ -306,6 +308,7 @@ CREATE VIEW high_traders AS SELECT issue, tick / 3600 AS hour FROM quotes GROUP 
 """
 
 
+@pytest.mark.row("G9")
 def test_an_alert_tells_only_who_enters_and_who_leaves():
     """§1.1, alerts: an issue that becomes a high trader, not every quote of it."""
     chance = random.Random(4)

@@ -130,9 +130,11 @@ def samples(database: sqlite3.Connection) -> dict[str, set[str]]:
 def test_the_three_sample_queries_answer_as_sql_does(papers, samples):
     """§VI-B: citations of my papers, papers of my co-authors, papers cited together with one."""
     knowledge = Knowledge(documents=papers)
-    for text, expected in list(samples.items())[:: len(samples) // 6]:
-        query = parse(text)
-        assert {one.id for one in papers if holds(query, one, knowledge)} == expected, text
+    for form in ("citation:IN:(", "author:IN:(", "id:IN:citation("):
+        texts = [text for text in samples if text.startswith(form)]
+        for text in (texts[0], texts[-1]):
+            query = parse(text)
+            assert {one.id for one in papers if holds(query, one, knowledge)} == samples[text] != set(), text
 
 
 @pytest.mark.row("S16")

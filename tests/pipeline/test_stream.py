@@ -14,10 +14,14 @@ from tocsin.pipeline.preview import preview
 from tocsin.pipeline.stream import Stream, StreamSettings
 from tocsin.query import Knowledge, holds, parse
 from tocsin.query.vector import to_text
+from tocsin.site import life
+from tocsin.site.site import Site
 from tocsin.store import Store, documents, journal, outbox, subscriptions
 from tocsin.store.subscriptions import Asked, Kept, Wish
 
 WORDS = "peer grid chord news paper query stream index trie join".split()
+LATER = 4e9
+"""A time that no test lives to see."""
 
 
 @pytest.fixture
@@ -231,14 +235,14 @@ def test_a_checkpoint_of_another_site_is_refused(store, tmp_path, spark):
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 12))])
 def test_any_sequence_of_changes_gives_what_a_replay_of_it_gives(store, stream, seed):
     """Documents and subscriptions come, change and go, between batches and within them."""
-    chance = random.Random(seed)
+    chance, site = random.Random(seed), Site(store)
     versions: dict[str, int] = {}
     current: dict[str, str] = {}
     asking: dict[str, str] = {}
     expected: set[tuple[str, str, int]] = set()
     for step in range(120):
         match chance.choice(
-            ["publish"] * 6 + ["delete", "subscribe", "subscribe", "edit", "pause", "resume", "end", "wait"]
+            ["publish"] * 6 + ["delete", "subscribe", "subscribe", "edit", "pause", "resume", "expire", "end", "wait"]
         ):
             case "publish":
                 id = f"d{chance.randrange(40)}"
@@ -268,6 +272,11 @@ def test_any_sequence_of_changes_gives_what_a_replay_of_it_gives(store, stream, 
                     if kept.state == "paused":
                         subscriptions.change(store, kept, state="active")
                         asking[kept.id] = kept.asked.query or ""
+            case "expire" if living := [one for one in subscriptions.listed(store, "ann") if one.state != "expired"]:
+                kept = chance.choice(living)
+                subscriptions.change(store, kept, expires=LATER)
+                assert life.settle(site, LATER) == 1
+                asking.pop(kept.id, None)
             case "end" if asking:
                 name = chance.choice(sorted(asking))
                 del asking[name]
@@ -278,6 +287,7 @@ def test_any_sequence_of_changes_gives_what_a_replay_of_it_gives(store, stream, 
     found = told(store)
     assert len(found) == len(set(found))
     assert set(found) == expected
+    assert "expired" in {one.state for one in subscriptions.listed(store, "ann")}
 
 
 def _query(chance: random.Random) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from sqlalchemy import insert
 
 from tests.views.recompute import canonical, recompute
 from tests.views.test_engine import RELATIONS, VIEWS
+from tocsin.cli import main
 from tocsin.pipeline.view_tables import event_schema, is_joined, is_native
 from tocsin.pipeline.views import MATCHES, SparkViews, matches
 from tocsin.store import Store, schema
@@ -23,6 +25,7 @@ from tocsin.views.plan import Join
 
 CHOSEN = ["selected", "grouped", "windows", "whole", "joined", "of_windows", "best_groups", "above", "count_left"]
 SQL = RELATIONS + "".join(f"CREATE VIEW {name} AS {VIEWS[name]};\n" for name in CHOSEN)
+SQL += "CREATE VIEW last_of_largest AS SELECT k, latest(y, x) AS y, latest(k, tick) AS own FROM r GROUP BY k;\n"
 
 
 @pytest.fixture
@@ -173,3 +176,51 @@ def test_who_matched_more_than_five_times_a_day(spark, store):
     found = {(row["subscription"], row["day"]): row["n"] for row in views.rows("busy")}
     assert found.keys() == {key for key, n in wanted.items() if n > 5}
     assert all(n == {"at_least": wanted[key]} for key, n in found.items())
+
+
+COMMAND = """
+CREATE RELATION quotes (tick BIGINT, issue TEXT, price DOUBLE);
+CREATE RELATION buys (tick BIGINT, issue TEXT, below DOUBLE);
+CREATE VIEW high AS SELECT issue, tick / 50 AS hour, max(price) AS high, latest(price, tick) AS now
+  FROM quotes GROUP BY issue, tick / 50;
+CREATE VIEW total AS SELECT count(*) AS n FROM quotes;
+CREATE VIEW wanted AS SELECT q.issue, q.price FROM quotes q JOIN buys b ON q.issue = b.issue WHERE q.price < b.below;
+CREATE VIEW best AS SELECT issue, price FROM quotes ORDER BY price DESC LIMIT 3;
+"""
+
+
+def random_lines(seed: int, count: int) -> list[dict[str, Any]]:
+    """Quotes and buys in order, silence between them, repeats, and what must be refused."""
+    chance, tick, found = random.Random(seed), {"quotes": 0, "buys": 0}, list[dict[str, Any]]()
+    for _ in range(count):
+        relation = chance.choice(["quotes", "quotes", "quotes", "buys"])
+        value = {"quotes": "price", "buys": "below"}[relation]
+        tick[relation] += chance.randint(1, 3)
+        event = {
+            "relation": relation,
+            "tick": tick[relation],
+            "issue": chance.choice("ABC"),
+            value: chance.randint(1, 90) / 2,
+        }
+        bad = {"relation": relation, "tick": chance.randint(1, tick[relation]), "issue": "Z", value: 1.0}
+        silence = {"relation": relation, "silent": [tick[relation] + 1, tick[relation] + 4]}
+        more: list[list[dict[str, Any]]] = [[], [], [event], [bad], [silence]]
+        found += [event, *chance.choice(more)]
+        tick[relation] += 4 * (found[-1] is silence)
+    closed = [{"relation": "quotes", "closed": True}, {"relation": "buys", "closed": True}]
+    return [*found, closed[0], {**found[0], "tick": 10**6}, closed[1]]
+
+
+def test_the_command_prints_with_spark_what_it_prints_without(spark, tmp_path, capsys):
+    (tmp_path / "views.sql").write_text(COMMAND)
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in random_lines(4, 150)))
+    asked = ["view", "run", "-f", str(tmp_path / "views.sql"), "-e", str(tmp_path / "events.jsonl")]
+    for more in (["--batch", "60"], ["--final"]):
+        told = []
+        for how in ([], ["--spark"]):
+            assert main([*asked, *more, *how]) == 1
+            found = capsys.readouterr()
+            assert "another event is known" in found.err
+            told.append((sorted(found.out.splitlines()), found.err))
+        assert told[0] == told[1]
+        assert len(told[0][0]) > 20

@@ -80,6 +80,7 @@ def test_nothing_false_is_seen_in_longer_runs():
 
 
 @pytest.mark.slow
+@pytest.mark.row("G8")
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_nothing_false_is_seen_and_everything_in_the_end_many_times(block):
     for seed in range(1000 + block * MANY_SEEDS // BLOCKS, 1000 + (block + 1) * MANY_SEEDS // BLOCKS):

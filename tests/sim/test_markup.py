@@ -62,6 +62,7 @@ def test_documents_of_other_dtds_are_valid_but_for_references(data_dir):
             assert kinds <= {"DTD_UNKNOWN_ID", "DTD_ID_REDEFINED", "DTD_ATTRIBUTE_VALUE"}, dtd.error_log.last_error
 
 
+@pytest.mark.row("Y13")
 def test_the_knobs_of_documents_do_what_they_say(news):
     def mean(shape, measure):
         trees = [read_markup(text).tree for text in documents(news, 40, 5, shape)]
@@ -93,6 +94,7 @@ def share(texts, pattern, of="/+"):
     return sum(len(re.findall(pattern, text)) for text in texts) / sum(len(re.findall(of, text)) for text in texts)
 
 
+@pytest.mark.row("Y13")
 @pytest.mark.parametrize("probability", [0.0, 0.2, 0.5])
 def test_wildcards_and_descendants_have_their_probabilities(news, probability):
     texts = list(queries(news, 4_000, 1, QueryShape(wildcard=probability, descendant=0.2, distinct=False)))
@@ -101,6 +103,7 @@ def test_wildcards_and_descendants_have_their_probabilities(news, probability):
     assert share(texts, "//") == pytest.approx(probability, abs=0.02)
 
 
+@pytest.mark.row("Y13")
 def test_depth_skew_predicates_and_branches(news):
     shallow, deep = (list(queries(news, 2_000, 1, QueryShape(depth_max=n, distinct=False))) for n in (3, 8))
     assert max(len(re.findall("/+", text)) for text in shallow) == 3
@@ -173,6 +176,7 @@ def structure(text):
 
 
 @pytest.mark.slow
+@pytest.mark.row("Y13")
 @pytest.mark.parametrize(
     ("name", "root", "depth", "least"),
     [("", "news", 8, 100_000), ("NewsMLv1.2.dtd", "NewsML", 14, 100_000), ("dblp.dtd", "dblp", 4, 1_000)],

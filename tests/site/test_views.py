@@ -43,7 +43,7 @@ def told(site: Site, account: Account) -> list[dict[str, Any]]:
 
 
 def shown(views: Views, account: Account, name: str) -> list[Any]:
-    return [change.json() for change in views.rows(account, name, 1000)[1]]
+    return [change.json() for change in views.rows(account, name, 100_000)[1]]
 
 
 def quiet(results: list[Any]) -> None:

@@ -127,6 +127,8 @@ def run(sql: str, items: list[dict[str, Any]], batch: int = 1, watch: bool = Tru
     compiled = compile_views(sql)
     assert not compiled.refused, compiled.refused
     engine, decoder, watcher = Engine(compiled.plan), Decoder(compiled.plan.relations), Watcher()
+    for change in engine.state():  # an aggregate of everything is there before any event
+        watcher.see(change)
     for at in range(0, len(items), batch):
         for change in engine.step([decoder.item(item) for item in items[at : at + batch]]):
             if watch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -214,6 +215,17 @@ def test_after_an_absence_one_fresh_state_is_sent():
     assert found["times_fewer_messages"] >= 100
 
 
+@pytest.mark.slow
+@pytest.mark.row("G9")
+def test_after_half_an_hour_away_one_fresh_state_is_sent():
+    """§1.1: "a client disconnects for 30 minutes"; 40 issues with 10 quotes a second each."""
+    found = reconnect(40, 10.0, 1800.0)
+    assert found["same_as_recomputed"]
+    assert found["messages_with_log"] >= 700_000
+    assert 1 <= found["messages_with_state"] <= 5, "one state, and quotes that came while it was on its way"
+    assert 40 <= found["rows_with_state"] < 50
+
+
 def test_who_is_away_is_sent_nothing():
     plan = compile_views(TRADES).plan
     placement = placed(plan, {"a": "p", "b": "p"}, "p", {"total": ("client",)})
@@ -241,14 +253,23 @@ def test_an_alert_sends_only_who_enters_and_who_leaves():
     plan = compile_views(HIGH).plan
     world = BrokerWorld(plan, placed(plan, {"quotes": "p"}, "p", {"high_traders": ("s",)}))
     chance = random.Random(3)
-    quotes = [("quotes", (chance.choice("ABC"), chance.randint(1, 20))) for _ in range(200)]
+    quotes = [("quotes", (chance.choice("ABC"), chance.randint(-15, 35))) for _ in range(200)]  # some are taken back
     spread(world, quotes, 40.0)
     world.run(60.0)
     told = [deliver.what for _, address, deliver in world.delivered if address == "s"]
     assert world.broker("s").views["high_traders"].rows.keys() >= world.recomputed().rows("high_traders").keys()
     wanted = world.recomputed().rows("high_traders")
     assert {key: row for key, row in world.broker("s").views["high_traders"].rows.items() if row.is_shown()} == wanted
-    assert 0 < len(told) <= 3 * len(wanted) + 6 < len(quotes)
+    seen: dict[Any, tuple[bool, bool]] = {}
+    turns = Counter[str]()
+    for row in (show.row for show in told):
+        before, seen[row.key] = seen.get(row.key, (False, False)), (row.is_shown(), row.is_final())
+        assert seen[row.key] != before, "each is news: the row enters, leaves or is final"
+        turns["enters"] += row.is_shown() > before[0]
+        turns["leaves"] += row.is_shown() < before[0]
+    assert turns["enters"] >= len(wanted) > 10
+    assert turns["leaves"] > 0
+    assert len(told) < len(quotes) / 2
 
 
 BUY = """

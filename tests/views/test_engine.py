@@ -6,7 +6,9 @@ import random
 
 import pytest
 
+from tests.views.random_views import RandomViews
 from tests.views.recompute import canonical, check_final, interleave, recompute, run
+from tocsin.views.compile import compile_views
 
 RELATIONS = """
 CREATE RELATION r (tick BIGINT, k TEXT, x BIGINT, y DOUBLE);
@@ -65,6 +67,22 @@ VIEWS = {
 }  # fmt: skip
 SQL = RELATIONS + "".join(f"CREATE VIEW {name} AS {query};\n" for name, query in VIEWS.items())
 
+OTHER_FORMS = {
+    "forms": "SELECT k LIKE 'a%' AS a, k NOT ILIKE '_' AS b, x IS DISTINCT FROM 2 AS c, (x > 2) IS TRUE AS d, "
+    "nullif(x, 2) AS e, if(x > 1, 'm', 'n') AS f, round(y * 1.37, 1) AS g, substr(k || 'xyz', -2) AS h FROM r",
+    "filtered": "SELECT k, count(*) FILTER (WHERE x > 1) AS n, sum(x) FILTER (WHERE y > 1) AS total, "
+    "round(max(y)) AS high FROM r GROUP BY k",
+    "by_number": "SELECT k, x, tick FROM r ORDER BY 2 NULLS FIRST, 3 DESC LIMIT 3",
+    "three": "SELECT a.tick AS t1, b.tick AS t2, c.tick AS t3 FROM r AS a, s AS b JOIN s AS c ON b.z = c.z "
+    "WHERE a.k = b.k AND c.tick < b.tick",
+    "from_several": "SELECT r.tick, s.z FROM r CROSS JOIN s WHERE s.k = r.k AND s.z = r.x",
+    "alias_in_where": "SELECT tick, x + 1 AS more FROM r WHERE more > 2 AND `tick` < 9",
+    "of_parts": "(SELECT tick, x FROM r WHERE x IS NOT NULL) ORDER BY x DESC, tick FETCH FIRST 2 ROWS ONLY",
+    "by_both": "SELECT count(*) AS n FROM r JOIN s ON r.x = s.z GROUP BY r.k, s.k",
+    "once": "SELECT k, max(DISTINCT x) AS high, avg(x) FILTER (WHERE k LIKE '%a%') AS mean FROM r GROUP BY k, r.k",
+}  # fmt: skip
+OTHER_SQL = RELATIONS + "".join(f"CREATE VIEW {name} AS {query};\n" for name, query in OTHER_FORMS.items())
+
 
 def source(chance: random.Random, relation: str, length: int) -> list[dict]:
     """Events, silences and the end of one relation."""
@@ -98,6 +116,36 @@ def stream(seed: int, length: int = 12) -> list[dict]:
 @pytest.mark.parametrize("seed", range(24))
 def test_every_operator_equals_sql_once_all_is_known(seed):
     check_final(SQL, stream(seed), batch=[1, 1, 3, 1000][seed % 4])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_other_ways_to_say_it_equal_sql_too(seed):
+    """What people write in SQL without thinking of it; each was refused or read wrongly once."""
+    check_final(OTHER_SQL, stream(seed, length=16), batch=[1, 4, 1000][seed % 3])
+
+
+def check_random_views(seed: int, streams: int) -> None:
+    """Whatever can be kept of random SQL equals it in the end, and nothing false was said before."""
+    views = RandomViews(random.Random(seed), 4, lambda sql: not compile_views(RELATIONS + sql).refused)
+    for number in range(streams):
+        items = stream(seed * 10 + number)
+        engine, _ = run(RELATIONS + views.sql, items, batch=[1, 2, 1000][(seed + number) % 3])
+        for view, rows in recompute(RELATIONS + views.sql, items).items():
+            found = [change.row or {} for change in engine.state() if change.view == view]
+            assert canonical(found) == canonical(rows), (view, views.sql)
+        assert all(change.final for change in engine.state()), views.sql
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_views_equal_sql_once_all_is_known(seed):
+    check_random_views(seed, streams=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(10))
+def test_random_views_equal_sql_once_all_is_known_many_times(block):
+    for seed in range(1000 + 60 * block, 1060 + 60 * block):
+        check_random_views(seed, streams=3)
 
 
 @pytest.mark.slow

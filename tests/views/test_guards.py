@@ -72,6 +72,7 @@ def _close(relation: str, world: BrokerWorld) -> None:
     world.close(relation)
 
 
+@pytest.mark.row("G15")
 @pytest.mark.parametrize("seed", range(3))
 def test_prices_of_a_sold_out_flight_are_not_sent_and_nothing_else_changes(seed):
     shown, carried, spared, world = run(seed, True)
@@ -84,6 +85,7 @@ def test_prices_of_a_sold_out_flight_are_not_sent_and_nothing_else_changes(seed)
     assert carried < all_rows
 
 
+@pytest.mark.row("G15")
 @pytest.mark.parametrize("seed", range(4))
 def test_it_holds_through_loss_and_crashes_of_either_end(seed):
     chance = Random(seed)
@@ -124,6 +126,7 @@ def spared_in(world: BrokerWorld) -> int:
     return sum(outlet.spared for name in world.places for outlet in world.broker(name).outlets.values())
 
 
+@pytest.mark.row("G15")
 def test_nothing_false_is_seen_and_everything_in_the_end_while_rows_are_spared():
     """Safety and liveness under faults, wherever the join is placed; and rows were spared in some of the runs."""
     spared = 0

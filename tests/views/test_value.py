@@ -44,7 +44,7 @@ ANY = st.one_of(NUMBERS, TRUTHS, st.sampled_from([SILENT, DELETED]),
                 st.tuples(SMALL, SMALL).map(lambda pair: Latest(*pair)))  # fmt: skip
 
 BINARY = ["+", "-", "*", "div", "/", "%", "<", "<=", ">", ">=", "=", "<>", "greatest", "least", "coalesce"]
-UNARY = ["neg", "abs", "isnull", "floor", "real", "integer", "text"]
+UNARY = ["neg", "abs", "isnull", "floor", "ceil", "round", "real", "integer", "text"]
 
 
 POOL: list[v.Value] = [
@@ -98,6 +98,7 @@ def test_finals_never_change(value, other):
 # --- operators -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("G6")
 @pytest.mark.parametrize("name", BINARY)
 @given(data=st.data())
 def test_every_operation_of_two_is_monotone(name, data):
@@ -108,6 +109,7 @@ def test_every_operation_of_two_is_monotone(name, data):
     assert may_evolve(operation(a, b), operation(a2, b2))
 
 
+@pytest.mark.row("G6")
 @pytest.mark.parametrize("name", UNARY)
 @given(data=st.data())
 def test_every_operation_of_one_is_monotone(name, data):
@@ -115,6 +117,7 @@ def test_every_operation_of_one_is_monotone(name, data):
     assert may_evolve(OPERATIONS[name](a), OPERATIONS[name](data.draw(later(a))))
 
 
+@pytest.mark.row("G6")
 @given(st.data())
 def test_logic_and_choice_are_monotone(data):
     def evolved(value: v.Value) -> v.Value:
@@ -229,6 +232,7 @@ ROWS = st.tuples(st.one_of(SMALL, st.none(), st.floats(-9, 9)), st.integers(0, 9
 MEMBERS = st.tuples(st.sampled_from([True, SoFar(True), SoFar(False), False]), NUMBERS, st.integers(0, 5))
 
 
+@pytest.mark.row("G6")
 @pytest.mark.parametrize("name", ["count", "sum", "max", "min"])
 @given(data=st.data())
 def test_aggregates_are_monotone_in_members_and_in_what_may_come(name, data):

@@ -32,6 +32,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Exit status 1 if a document was rejected, here or by the site; the others go through."""
     refused = told = 0
+    part: list[bytes] = []
+    places: list[str] = []
 
     def reject(rejection: Rejection) -> None:
         nonlocal refused
@@ -40,18 +42,18 @@ def run(given: argparse.Namespace) -> int:
 
     def send() -> None:
         """Tells of the part, and of the lines before it that could not even be sent."""
-        nonlocal refused, told, part, places
+        nonlocal refused, told
         accepted = 0
         if part:
             accepted, by_site = _send(site, part, places)
             refused += by_site
         print(line({"accepted": accepted, "rejected": refused - told}), flush=True)
-        told, part, places = refused, [], []
+        told = refused
+        part.clear()
+        places.clear()
 
     with Remote(given) as site:
         documents = read_documents(given.documents, DEFAULTS.document, reject, note=say)
-        places: list[str] = []
-        part: list[bytes] = []
         for located in progress(documents, "sending documents"):
             part.append(document_to_json(located.document).encode())
             places.append(f"{located.file}:{located.line}")

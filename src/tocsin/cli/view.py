@@ -10,8 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from tocsin.cli import view_site
+from tocsin.cli import view_site, view_spark
 from tocsin.cli.console import progress, say
+from tocsin.cli.match import LOCAL
 from tocsin.errors import EventError, InputError
 from tocsin.files import Rejection, find_inputs
 from tocsin.files.lines import lines
@@ -29,6 +30,7 @@ are printed as what is certain of them, such as {"at_least": 80}; final values a
 
 REJECTIONS_SHOWN = 20
 COLUMNS_FROM = 256  # lines: larger batches are worth their arrays
+SPARK_BATCH = 100_000
 Thing = TypeVar("Thing")
 
 
@@ -49,8 +51,13 @@ def arguments(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     action.add_argument("--final", action="store_true", help="print only the last state of each row")
     action.add_argument(
-        "--batch", metavar="N", type=_positive, default=1, help="take N lines as one step, and print what they change"
-    )
+        "--batch", metavar="N", type=_positive,
+        help=f"take N lines as one step, and print what they change (default 1; with --spark {SPARK_BATCH:,})",
+    )  # fmt: skip
+    action.add_argument(
+        "--spark", metavar="MASTER", nargs="?", const=LOCAL,
+        help=f"let Spark group and join each batch, with the same result: {LOCAL} (the default) or a cluster",
+    )  # fmt: skip
     action.add_argument("--plan", action="store_true", help="print the plan to standard error first")
     view_site.arguments(actions)
 
@@ -74,13 +81,24 @@ def run(given: argparse.Namespace) -> int:
         say(f"rejected: {given.views}: {refusal}")
     if given.plan:
         say(compiled.plan.show())
-    if given.batch >= COLUMNS_FROM:
+    size = given.batch or (SPARK_BATCH if given.spark else 1)
+    if size >= COLUMNS_FROM:
         _collect_less_often()
-    engine = Engine(compiled.plan, keep=given.final, columns=given.batch >= COLUMNS_FROM)
     events = _Events(given.events, Decoder(compiled.plan.relations))
-    for batch in _batches(progress(events, "reading events"), given.batch):
+    batches = _batches(progress(events, "reading events"), size)
+    if given.spark:
+        read = (events.items(batch) for batch in batches)
+        for found in view_spark.changes(given, compiled.plan, read, events.refuse):
+            _write(found)
+        return 1 if events.close() or compiled.refused else 0
+    engine = Engine(compiled.plan, keep=given.final, columns=size >= COLUMNS_FROM)
+    unseen = _names(engine.state())  # rows that are there before anything happens; they are printed once they change
+    for batch in batches:
         changes = events.feed(engine, batch)
         if changes and not given.final:
+            if unseen:
+                changes = [one for one in changes if one.row is not None or not unseen & _names([one])]
+                unseen -= _names(changes)
             _write(changes)
     if given.final:
         _write(list(engine.state()))
@@ -105,6 +123,10 @@ def _batches(things: Iterable[Thing], size: int) -> Iterator[list[Thing]]:
     source = iter(things)
     while batch := list(islice(source, size)):
         yield batch
+
+
+def _names(changes: Iterable[Change]) -> set[str]:
+    return {f"{one.view} {one.key}" for one in changes}
 
 
 def _write(changes: Sequence[Change]) -> None:
@@ -143,15 +165,18 @@ class _Events:
             changes = None if table is None else engine.step_table(table)
             if changes is not None:
                 return changes
-        items: list[Item] = []
-        numbers = []
+        read = self.items(batch)
+        return engine.step([item for _, item in read], lambda at, error: self.refuse(read[at][0], error))
+
+    def items(self, batch: Sequence[tuple[int, bytes]]) -> list[tuple[int, Item]]:
+        """What the lines say, each with its number; those that say nothing are refused."""
+        found: list[tuple[int, Item]] = []
         for number, text in batch:
             try:
-                items.append(self._decoder.line(text))
-                numbers.append(number)
+                found.append((number, self._decoder.line(text)))
             except EventError as error:
                 self.refuse(number, error)
-        return engine.step(items, lambda at, error: self.refuse(numbers[at], error))
+        return found
 
     def refuse(self, number: int, error: EventError) -> None:
         """Tells of a refused line."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tocsin.match.rendezvous.bloom import CITESEER_BITS
 from tocsin.match.rendezvous.conversation import DocumentSide, QuerySide, converse
-from tocsin.match.rendezvous.payload import Join
+from tocsin.match.rendezvous.payload import Join, encode
 from tocsin.match.rendezvous.registered import Registered, register
 from tocsin.query.normal import Key
 from tocsin.query.parse import parse
@@ -68,6 +68,9 @@ class Pair:
 
     def join_bytes(self, join: Join) -> int:
         """What a join sends beside the notice."""
+        if join is Join.SEND_DOCUMENT:  # nothing is said after it; to unpack and match it would take most of the time
+            notice = self.side.open(join, self.words)
+            return len(encode(notice)) - len(encode(replace(notice, body=None)))
         return converse(self.side, QuerySide(self.queries, Knowledge()), join, self.words).join_bytes
 
 
@@ -139,18 +142,29 @@ class Scene:
                     yield Pair(side, (key,), self.listed([key]))
 
     def of_size(self, queries: int) -> Iterator[Pair]:
-        """Pairs with so many queries: words of a document are put together until their lists have as many."""
-        for side in self.sides:
-            keys: list[Key] = []
-            count = 0
-            for key in self.words(side):
-                listed = len(self.lists.get(key.word, ()))
-                if listed and count + listed <= queries:
-                    keys.append(key)
-                    count += listed
-                if count == queries:
-                    yield Pair(side, tuple(keys), self.listed(keys))
-                    keys, count = [], 0
+        """Pairs with so many queries, one of each document, then the next of each.
+
+        A long document has many pairs with one query and few with eighty: one document after the other, short lists
+        would be measured on other documents than long ones.
+        """
+        waiting = [self._of_size(side, queries) for side in self.sides]
+        while waiting:
+            found = [(pairs, next(pairs, None)) for pairs in waiting]
+            yield from [pair for _, pair in found if pair is not None]
+            waiting = [pairs for pairs, pair in found if pair is not None]
+
+    def _of_size(self, side: DocumentSide, queries: int) -> Iterator[Pair]:
+        """Words of a document are put together until their lists have as many."""
+        keys: list[Key] = []
+        count = 0
+        for key in self.words(side):
+            listed = len(self.lists.get(key.word, ()))
+            if listed and count + listed <= queries:
+                keys.append(key)
+                count += listed
+            if count == queries:
+                yield Pair(side, tuple(keys), self.listed(keys))
+                keys, count = [], 0
 
     def mean_bytes(self, queries: int, joins: Iterable[Join], pairs: int) -> dict[Join, float]:
         """Mean bytes of joins for lists of so many queries, over at most so many pairs; empty if there are none."""

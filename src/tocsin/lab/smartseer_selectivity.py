@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
 from tocsin.lab.smartseer_join import DIALOGUE, FILTER
-from tocsin.lab.smartseer_scene import NAMES, news, papers
+from tocsin.lab.smartseer_scene import NAMES, TREC_BITS, news, papers
+from tocsin.match.rendezvous.bloom import CITESEER_BITS
 from tocsin.match.rendezvous.payload import Join
 
 LIST = 40
@@ -47,15 +48,18 @@ def run(scale: str, seed: int) -> Result:
 def claims(notes: Notes) -> list[Claim]:
     """The factors that the paper names."""
     found = []
-    for name, words, winner, loser, factor in (
-        ("TREC", 8, FILTER, DIALOGUE, 3.0),
-        ("TREC", 2, DIALOGUE, FILTER, 2.0),
-        ("CiteSeer", 2, DIALOGUE, FILTER, 3.0),
+    for name, words, winner, loser, factor, bits in (
+        ("TREC", 8, FILTER, DIALOGUE, 3.0, TREC_BITS),
+        ("TREC", 2, DIALOGUE, FILTER, 2.0, TREC_BITS),
+        ("CiteSeer", 2, DIALOGUE, FILTER, 3.0, CITESEER_BITS),
     ):
         won, lost = (notes.of(name, variant, "bytes").get(words) for variant in (winner, loser))
         ours, holds = "no list of that length", None
         if won and lost:
             ours, holds = f"×{lost / won:.1f} ({won:,.0f} and {lost:,.0f} bytes)", lost / won >= factor
+            ours += (
+                f"; {bits // 8:,} of {FILTER}'s bytes are the filter itself, the others ask for words that it left open"
+            )
         more = "more than " if factor == 3.0 else ""
         found.append(
             Claim(

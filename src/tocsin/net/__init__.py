@@ -7,5 +7,7 @@ link        from here to one peer: a queue, a connection, a pause after a failur
 door        from everybody to here: frames, limits, refusals
 disk        items in a journal, safe before anybody is told so
 driver      does the effects of nodes, as `sim.world` does in the false world
+complaints  what an operator is told of refusals
+equipment   the three placements, which every member of a ring has
 host        a folder and a process for one node; control is its local socket
 """

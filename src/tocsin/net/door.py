@@ -49,8 +49,10 @@ class Door:
         check: Callable[[bytes], Envelope],
         receive: Callable[[Address, Address, Message], None],
         count: Counts,
+        refused: Callable[[Refusal, str], None],
     ) -> None:
-        self._context, self._limits = context, limits
+        """`count` is told of everything that is to be counted, `refused` of refusals, with whose they are."""
+        self._context, self._limits, self._refused = context, limits, refused
         self._greeting, self._check, self._receive, self._count = greeting, check, receive, count
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers = 0
@@ -111,7 +113,7 @@ class Door:
             loop.call_later(ACCEPT_PAUSE_SECONDS, self._listen_again, listening)
             return
         if self._strangers >= self._limits.strangers_max or self.connections >= self._limits.connections_max:
-            self._count(Refusal.CROWDED)
+            self._refuse(Refusal.CROWDED, _caller(accepted))
             accepted.close()
             return
         accepted.setblocking(False)
@@ -132,7 +134,7 @@ class Door:
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         plain: asyncio.Transport | None = None
         transport: asyncio.Transport | None = None
-        name, is_stranger = "", True
+        name, is_stranger, caller = "", True, _caller(accepted)
         try:
             async with asyncio.timeout(self._limits.stranger_seconds_max):
                 plain, _ = await loop.connect_accepted_socket(lambda: protocol, accepted)
@@ -150,7 +152,7 @@ class Door:
             self._belong(name, transport)
             await self._read(name, reader)
         except EnvelopeError as error:
-            self._count(error.refusal)
+            self._refuse(error.refusal, name or caller)
         except (*FAILURES, asyncio.IncompleteReadError):
             self._count("connections_ended")
         finally:
@@ -196,11 +198,15 @@ class Door:
             try:
                 self._accept(self._check(data), name)
             except EnvelopeError as error:
-                self._count(error.refusal)
+                self._refuse(error.refusal, name)
                 refused += 1
             wait = rate.take(len(data), loop.time())
             if wait > 0:
                 await asyncio.sleep(wait)
+
+    def _refuse(self, refusal: Refusal, who: str) -> None:
+        self._count(refusal)
+        self._refused(refusal, who)
 
     def _accept(self, envelope: Envelope, name: str) -> None:
         if envelope.name != name:
@@ -216,3 +222,12 @@ class Door:
         if not is_credible(message, envelope.sender):
             raise EnvelopeError(Refusal.INCREDIBLE)
         self._receive(envelope.sender, envelope.to, message)
+
+
+def _caller(accepted: socket.socket) -> str:
+    """Where a connection comes from: of somebody who has not shown who it is, that is all there is to say."""
+    try:
+        host, port, *_ = accepted.getpeername()
+    except (OSError, ValueError):  # gone already
+        return "somebody"
+    return f"{host}:{port}"

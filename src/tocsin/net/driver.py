@@ -8,7 +8,8 @@ What a node wrote to its disk while it handled a message is safe before the mess
 handled meanwhile waits for the next turn, so one sync serves many.
 
 A node whose clock is wrong, or whose disk is full, ends: `ended` tells why. Whether it is this node's clock that is
-wrong is decided by the nodes that it connected to: each greets with its time.
+wrong is decided by the nodes that it connected to: each greets with its time, and numbers its messages by it. A message
+that seems to come from the past may have waited while this machine was busy or asleep; then the node is asked anew.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tocsin.net.envelope import (
 )
 from tocsin.net.identity import Endpoint, Identity, client_context, name_and_endpoint
 from tocsin.net.limits import DEFAULT_LIMITS, NetError, NetLimits
-from tocsin.net.link import Link
+from tocsin.net.link import FAILURES, Link, connect
 from tocsin.overlay.key import host_of
 from tocsin.overlay.membership import Joined
 from tocsin.overlay.message import Address, Message, OverlayError, decode, encode
@@ -44,6 +45,7 @@ from tocsin.overlay.node import Deliver, Effect, Seconds, Send, Token, Wake
 WITNESSES_MAX = 64
 OnDeliver: TypeAlias = Callable[[Address, Deliver], None]
 OnError: TypeAlias = Callable[[Address, Exception], None]
+OnRefusal: TypeAlias = Callable[[Refusal, str], None]
 
 
 class Process(Protocol):
@@ -75,6 +77,7 @@ class Driver:
         disk: Journal | None = None,
         on_deliver: OnDeliver | None = None,
         on_error: OnError | None = None,
+        on_refusal: OnRefusal | None = None,
         clock: Callable[[], Seconds] = time.monotonic,
         wall_clock: WallClock = time.time_ns,
         seed: int | None = None,
@@ -99,12 +102,14 @@ class Driver:
         self._sent: dict[type, list[int]] = {}
         self._outbox: list[tuple[_Place, Effect]] = []
         self._witnesses: dict[str, tuple[int, float]] = {}  # by name: last number, seconds that it is ahead of us
+        self._asking: dict[str, asyncio.Task[None]] = {}  # witnesses that are asked for their time, or just were
         self._sealer, self._gate = Sealer(identity, wall_clock), Gate(wall_clock, limits)
         self._client = client_context()
         self._committing: asyncio.Task[None] | None = None
         self._door = Door(
             identity.server_context(), limits, greeting=lambda: self._sealer.seal(self.address, NOBODY),
             check=self._check, receive=self._receive, count=self._count,
+            refused=on_refusal or (lambda refusal, who: None),
         )  # fmt: skip
 
     # --- life --------------------------------------------------------------------------------------------------------
@@ -130,6 +135,9 @@ class Driver:
         if self._committing is not None:
             self._committing.cancel()
             await asyncio.gather(self._committing, return_exceptions=True)
+        for asking in self._asking.values():
+            asking.cancel()
+        await asyncio.gather(*self._asking.values(), return_exceptions=True)
         await self._door.close()
         for link in self._links.values():
             await link.close()
@@ -261,7 +269,7 @@ class Driver:
                 self._retire()
             link = self._links[host] = Link(
                 host, self.address, sealer=self._sealer, context=self._client, limits=self.limits, count=self._count,
-                on_greeting=self._witness, chance=self._chance,
+                on_greeting=self._witness, wall_clock=self._wall_clock, chance=self._chance,
             )  # fmt: skip
         return link
 
@@ -274,16 +282,25 @@ class Driver:
 
     # --- clocks ------------------------------------------------------------------------------------------------------
 
-    def _witness(self, envelope: Envelope) -> None:
-        """Another node says what time it is. If most say that ours is wrong, it is."""
+    def _witness(self, envelope: Envelope, since: int | None = None) -> None:
+        """Another node says what time it is. If most say that ours is wrong, it is.
+
+        What is said on a connection that was begun at `since`, by our clock, is not older than that. Anything else may
+        be: that it seems to be old proves nothing.
+        """
         last = self._witnesses.get(envelope.name, (0, 0.0))[0]
         if envelope.number <= last:  # somebody repeats what it said long ago
             return
+        most, ahead = self.limits.clock_seconds_max, envelope.number - self._wall_clock()
+        if ahead < 0 and since is not None:
+            ahead = min(0, envelope.number - since)
+        elif ahead < -most * NANOSECONDS:
+            self._ask_time(envelope)
+            return
         self._witnesses.pop(envelope.name, None)
-        self._witnesses[envelope.name] = envelope.number, (envelope.number - self._wall_clock()) / NANOSECONDS
+        self._witnesses[envelope.name] = envelope.number, ahead / NANOSECONDS
         if len(self._witnesses) > WITNESSES_MAX:
             del self._witnesses[next(iter(self._witnesses))]
-        most = self.limits.clock_seconds_max
         against = [ahead for _, ahead in self._witnesses.values() if abs(ahead) > most]
         # One against one proves nothing; but whoever comes new has to follow those who are there.
         if len(against) * 2 > len(self._witnesses) and len(against) >= (2 if self.is_joined else 1):
@@ -292,6 +309,24 @@ class Driver:
                 f"the clock of this machine is wrong: {len(against)} of {len(self._witnesses)} other nodes are "
                 f"{abs(off):.0f} seconds {'ahead' if off > 0 else 'behind'} (clock_seconds_max is {most:g})"
             )
+
+    def _ask_time(self, envelope: Envelope) -> None:
+        """Lets a node greet once more; not at every message that is late."""
+        found = name_and_endpoint(envelope.sender)
+        if found is not None and envelope.name not in self._asking:
+            self._asking[envelope.name] = asyncio.create_task(self._greeted(*found))
+
+    async def _greeted(self, name: str, where: Endpoint) -> None:
+        self._count("clocks_asked")
+        since = self._wall_clock()
+        try:
+            connection = await connect(where, name, self._client, self.limits)
+            connection.close()
+            self._witness(connection.greeting, since)
+        except FAILURES:
+            pass  # a link will be greeted when it is back
+        await asyncio.sleep(self.limits.clock_seconds_max)
+        del self._asking[name]
 
     # --- what went wrong, and what was counted ------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from typing import Any
 
+from tocsin.net.envelope import Refusal
 from tocsin.net.host import Equip, Host, HostSettings, Say
 from tocsin.net.limits import NetError
 from tocsin.overlay.member import Member
@@ -66,6 +67,15 @@ class Embedded:
         """Whether it owns its range."""
         member = self._made.result().member if self._made.done() and not self._ended.done() else None
         return member is not None and member.chord.is_ready
+
+    @property
+    def refused(self) -> int:
+        """Messages of others that were refused, or made no sense."""
+        if not self._made.done() or self._made.exception() is not None:
+            return 0
+        host = self._made.result()
+        counts = host.driver.counts if hasattr(host, "driver") else {}
+        return sum(counts.get(one, 0) for one in Refusal) + (0 if host.member is None else host.member.dropped)
 
     @property
     def ended(self) -> Future[int]:

@@ -17,6 +17,7 @@ import fcntl
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,9 +26,11 @@ from typing import Any, TypeAlias
 
 from tocsin.errors import SettingError
 from tocsin.net import control
+from tocsin.net.complaints import Complaints
 from tocsin.net.disk import Journal
 from tocsin.net.driver import Driver
 from tocsin.net.envelope import NANOSECONDS, WallClock
+from tocsin.net.equipment import Equipment
 from tocsin.net.identity import Endpoint, client_context, contact, name_and_endpoint, open_identity, write_private
 from tocsin.net.limits import DEFAULT_LIMITS, NetError, NetLimits
 from tocsin.net.link import FAILURES, connect
@@ -38,6 +41,9 @@ from tocsin.overlay.membership import Joined, Left, Refused
 from tocsin.overlay.message import Address, Item, Peer
 from tocsin.overlay.node import Deliver, Effect, Seconds
 from tocsin.overlay.placement.drawer import Drawer
+from tocsin.overlay.placement.publishers.posting import Carrier
+from tocsin.overlay.placement.publishers.settings import PublishersSettings
+from tocsin.text import Analysis
 
 CONTACTS_MAX = 32
 SAVE_SECONDS, FIRST_SAVE_SECONDS = 2.0, 0.1
@@ -174,7 +180,8 @@ class Host:
                 self._say(f"the last {self._journal.cut_bytes} bytes of the journal were torn by a crash: cut off")
             self.driver = Driver(
                 identity, limits=settings.limits, disk=self._journal, on_deliver=self._delivered,
-                on_error=self._failed, clock=steady(self._wall_clock), wall_clock=self._wall_clock,
+                on_error=self._failed, on_refusal=Complaints(self._say).refused, clock=steady(self._wall_clock),
+                wall_clock=self._wall_clock,
             )  # fmt: skip
             server = saving = None
             try:
@@ -289,10 +296,12 @@ class Host:
 
     async def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         messages, sizes = self.driver.count()
+        # What is rightly signed but cannot be, or goes in circles, is dropped by the node itself.
+        counts = self.driver.counts + Counter(dropped=0 if self.member is None else self.member.dropped)
         status: dict[str, Any] = {
             "address": self.address, "state": self._state,
             "sent": dict(sorted(messages.items())), "sent_bytes": dict(sorted(sizes.items())),
-            "received": self.driver.received, "counts": dict(sorted(self.driver.counts.items())),
+            "received": self.driver.received, "counts": dict(sorted(counts.items())),
             "connections": self.driver.connections, "peers": self.driver.peers(),
             "journal_bytes": self._journal.size,
         }  # fmt: skip
@@ -303,7 +312,6 @@ class Host:
                 "predecessor": chord.predecessor.address if chord.predecessor else None,
                 "successors": [peer.address for peer in chord.table.successors],
                 "fingers": len(chord.table.fingers), "suspicions": self.member.membership.suspicions,
-                "dropped": self.member.dropped,
             }  # fmt: skip
         return status
 
@@ -352,11 +360,23 @@ class Host:
         return {"items": [[one.kind, one.name.decode(), one.version, one.value.decode()] for one in items]}
 
 
-def run_host(settings: HostSettings, say: Say) -> int:
-    """Runs a node in this process until it is told to stop (SIGINT, SIGTERM), or must; 0 if it left in order."""
+def keeper(settings: HostSettings, say: Say, analysis: Analysis) -> Host:
+    """A node without a site, which keeps queries, states and statistics for others (`equipment`); to be run."""
+
+    def equip(member: Member, disk: Journal, life: int) -> None:
+        Equipment(member, analysis, PublishersSettings(), disk, life)
+
+    return Host(settings, say, equip=equip, kind=Carrier)
+
+
+def run_host(settings: HostSettings, say: Say, analysis: Analysis | None = None) -> int:
+    """Runs a node in this process until it is told to stop (SIGINT, SIGTERM), or must; 0 if it left in order.
+
+    `analysis` is that of the sites in its ring.
+    """
 
     async def run() -> int:
-        host = Host(settings, say)
+        host = keeper(settings, say, analysis or Analysis())
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, host.stop)
         return await host.run()

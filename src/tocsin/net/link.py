@@ -14,7 +14,7 @@ from contextlib import suppress
 from random import Random
 from typing import Protocol
 
-from tocsin.net.envelope import NOBODY, Envelope, EnvelopeError, Refusal, Sealer, read_envelope
+from tocsin.net.envelope import NOBODY, Envelope, EnvelopeError, Refusal, Sealer, WallClock, read_envelope
 from tocsin.net.identity import Endpoint, name_and_endpoint, peer_name
 from tocsin.net.limits import NetError, NetLimits
 from tocsin.overlay.message import Address
@@ -49,6 +49,7 @@ class Connection:
     """A connection to a node that has shown who it is."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, greeting: Envelope) -> None:
+        """`greeting` was made for this connection: it says what time it is there, not what time it was."""
         self.reader, self.writer, self.greeting = reader, writer, greeting
 
     def close(self) -> None:
@@ -88,9 +89,11 @@ class Link:
         context: ssl.SSLContext,
         limits: NetLimits,
         count: Counts,
-        on_greeting: Callable[[Envelope], None],
+        on_greeting: Callable[[Envelope, int], None],
+        wall_clock: WallClock,
         chance: Random,
     ) -> None:
+        """`on_greeting` is called with each greeting, and with when its connection was begun."""
         found = name_and_endpoint(to)
         if found is None:
             raise NetError(f"{to!r} is no address")
@@ -98,6 +101,7 @@ class Link:
         self._to, self._sender = to, sender
         self._sealer, self._context, self._limits = sealer, context, limits
         self._count, self._on_greeting, self._chance = count, on_greeting, chance
+        self._wall_clock = wall_clock
         self._queue: deque[tuple[float, Address, Address, bytes]] = deque()
         self._bytes = 0
         self._waiting = asyncio.Event()
@@ -140,6 +144,7 @@ class Link:
 
     async def _converse(self) -> None:
         """One connection, from its beginning to its end; comes back only if nothing had to be sent for long."""
+        since = self._wall_clock()
         try:
             connection = await connect(self._where, self.name, self._context, self._limits)
         except FAILURES:
@@ -149,7 +154,7 @@ class Link:
         self._count("connects")
         self.is_connected = True
         try:
-            self._on_greeting(connection.greeting)
+            self._on_greeting(connection.greeting, since)
             await self._pump(connection)
         except FAILURES:
             self._count("connections_lost")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.net import control
+from tocsin.net.complaints import Complaints
 from tocsin.net.disk import Journal
 from tocsin.net.driver import Driver
 from tocsin.net.host import Say, locked, next_life, read_contacts
@@ -56,7 +57,7 @@ class SuperpeerHost:
     """One super-peer in one process."""
 
     def __init__(self, settings: SuperpeerHostSettings, say: Say) -> None:
-        self.settings, self._say = settings, say
+        self.settings, self._say, self._complaints = settings, say, Complaints(say)
         self.superpeer: SuperPeer | None = None
         self._is_stopped = False
 
@@ -71,8 +72,9 @@ class SuperpeerHost:
             except OSError as error:
                 raise NetError(f"{folder} cannot be used: {error.strerror}") from error
             self.driver = Driver(
-                identity, limits=settings.limits, disk=self._journal, on_deliver=self._delivered, on_error=self._failed
-            )
+                identity, limits=settings.limits, disk=self._journal, on_deliver=self._delivered,
+                on_error=self._failed, on_refusal=self._complaints.refused,
+            )  # fmt: skip
             server = None
             try:
                 self.address = await self.driver.open(settings.listen, settings.advertise)
@@ -112,7 +114,7 @@ class SuperpeerHost:
     def _delivered(self, address: Address, effect: Deliver) -> None:
         match effect.what:
             case Refusal(kind, who, why):
-                self._say(f"refused ({kind}) from {who}: {why}")
+                self._complaints.tell(kind, who, why)
             case Retired(superpeer) if superpeer == self.address:
                 self._say("this super-peer was retired: the others go on without it; begin with a new folder")
             case Retired(superpeer):

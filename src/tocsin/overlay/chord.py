@@ -134,13 +134,15 @@ class Chord:
     __slots__ = (
         "_held",
         "_last_request",
+        "_low",
+        "_predecessor",
         "_requests",
+        "_span",
         "is_gone",
         "is_placed",
         "is_ready",
         "me",
         "node",
-        "predecessor",
         "settings",
         "table",
     )
@@ -151,7 +153,9 @@ class Chord:
         self.me = node.me
         self.settings = settings
         self.table = Table(node.me, settings.successors)
-        self.predecessor: Peer | None = None
+        self._predecessor: Peer | None = None
+        self._low = 0  # the first key of its range
+        self._span: int | None = None  # the last, counted from the first; None: no predecessor
         self.is_ready = False  # it has what belongs to its range; before that it owns nothing
         self.is_placed = False  # it has been in the ring, and others can build on where it stands
         self.is_gone = False  # it left, and passes on what still comes
@@ -171,23 +175,35 @@ class Chord:
 
     # --- ownership ---------------------------------------------------------------------------------------------------
 
+    @property
+    def predecessor(self) -> Peer | None:
+        """The node before this one, if it is known."""
+        return self._predecessor
+
+    @predecessor.setter
+    def predecessor(self, peer: Peer | None) -> None:
+        self._predecessor = peer
+        if peer is None:
+            self._span = None
+        else:  # every message asks whether its key is here: the range is found once
+            self._low = peer.key + 1
+            self._span = (self.me.key - self._low) & MASK
+
     def owns(self, key: Key) -> bool | None:
         """Whether a key is this node's; None: not to be said now."""
         if not self.is_ready:
             return False if self.is_gone else None
-        low = self.predecessor
-        if low is None:
+        if self._span is None:
             return None if self.table.successors else True
-        return (key - low.key - 1) & MASK <= (self.me.key - low.key - 1) & MASK
+        return (key - self._low) & MASK <= self._span
 
     def stands(self, key: Key, last: int) -> bool | None:
         """Whether the place of a key on the ring is this node's, as far as it knows."""
         if self.is_gone or not self.is_placed:
             return False if self.is_gone else None
-        low = self.predecessor
-        if low is None:
+        if self._span is None:
             return bool(last) or not self.table.successors
-        return (key - low.key - 1) & MASK <= (self.me.key - low.key - 1) & MASK
+        return (key - self._low) & MASK <= self._span
 
     def hold(self, message: Message) -> list[Effect]:
         """Keeps a message until ownership is clear."""
@@ -210,8 +226,8 @@ class Chord:
         """The next node for a message that is not for this one."""
         if self.is_gone:
             return (self.table.successors[0], last - 1 if last else BACK_STEPS) if self.table.successors else (None, 0)
-        if last and self.predecessor is not None:
-            return self.predecessor, last - 1
+        if last and self._predecessor is not None:
+            return self._predecessor, last - 1
         return self.table.next_hop(key, attempt)
 
     def route(self, key: Key, payload: Message, now: Seconds, attempt: int = 0) -> list[Effect]:

@@ -32,6 +32,7 @@ Answer: TypeAlias = Callable[[tuple[Item, ...] | None, Seconds], list[Effect]]
 Watcher: TypeAlias = Callable[[Item], None]
 
 BUCKETS = 16
+RANGES_KEPT = 32
 DIGEST_TICKS = 2
 STRAYS_PER_TICK = 20
 CHARGE_TICKS = 12
@@ -100,7 +101,7 @@ class Digest(Message):
 @message(26)
 @dataclass(frozen=True, slots=True)
 class Differs(Message):
-    """In these buckets of (low, you] I have this instead."""
+    """In these buckets of (low, you] I have this instead, or it begins with this: then it tells of no later key."""
 
     sender: Peer
     low: Key
@@ -136,12 +137,13 @@ def is_newer(item: Item, than: Item | None) -> bool:
 class Store:
     """Items by key, on a disk if there is one."""
 
-    __slots__ = ("_disk", "_items", "_keys", "count")
+    __slots__ = ("_disk", "_items", "_keys", "_marks", "count")
 
     def __init__(self, disk: Disk | None = None) -> None:
         self._disk = disk
         self._items: dict[Key, dict[tuple[int, bytes], tuple[Item, int]]] = {}
         self._keys: list[Key] | None = None  # sorted when it is needed
+        self._marks: dict[tuple[Key, Key], tuple[int, ...]] = {}  # of ranges, until something changes
         self.count = 0
         for data in list(disk.values()) if disk is not None else []:
             self.merge(Item(*msgpack.unpackb(data)))
@@ -158,6 +160,7 @@ class Store:
             return False
         self.count += old is None
         under[name] = item, mark_of(item)
+        self._marks.clear()
         if self._disk is not None:
             self._disk[_disk_name(item)] = _packed(item)
         return True
@@ -169,6 +172,7 @@ class Store:
             if self._disk is not None:
                 del self._disk[_disk_name(item)]
         self._keys = None
+        self._marks.clear()
 
     def at(self, key: Key) -> tuple[Item, ...]:
         """The items of a key, removals included."""
@@ -189,11 +193,16 @@ class Store:
 
     def marks_in(self, low: Key, high: Key) -> tuple[int, ...]:
         """A digest of the items in (low, high]; empty if there are none."""
-        marks, some = [0] * BUCKETS, False
-        for item, mark in self.marked_in(low, high):
-            marks[item.key % BUCKETS] ^= mark
-            some = True
-        return tuple(marks) if some else ()
+        found = self._marks.get((low, high))
+        if found is None:  # neighbours ask at every tick, and seldom has anything changed
+            marks, some = [0] * BUCKETS, False
+            for item, mark in self.marked_in(low, high):
+                marks[item.key % BUCKETS] ^= mark
+                some = True
+            if len(self._marks) >= RANGES_KEPT:
+                self._marks.clear()
+            found = self._marks[low, high] = tuple(marks) if some else ()
+        return found
 
 
 def _disk_name(item: Item) -> bytes:
@@ -204,7 +213,8 @@ class Items:
     """Items of every kind that no other component keeps."""
 
     __slots__ = (
-        "_charge", "_last", "_pending", "_questions", "_tick", "_watchers", "chord", "me", "membership", "store"
+        "_charge", "_last", "_pages", "_pending", "_questions", "_tick", "_watchers",
+        "chord", "me", "membership", "store",
     )  # fmt: skip
     name = "items"
 
@@ -217,6 +227,7 @@ class Items:
         self._questions: dict[int, _Question] = {}
         self._pending: dict[int, tuple[Put, set[Address]]] = {}
         self._charge: dict[Address, tuple[Key, Key, int]] = {}
+        self._pages: dict[Address, Key] = {}  # how far an owner was told what is kept for it, where that is much
         self._watchers: dict[int, list[Watcher]] = {}
         membership.keyed[OTHER_KINDS] = self
         node = self.chord.node
@@ -333,6 +344,7 @@ class Items:
 
     def _bring_home(self, now: Seconds) -> list[Effect]:
         self._charge = {who: one for who, one in self._charge.items() if one[2] > self._tick}
+        self._pages = {who: key for who, key in self._pages.items() if who in self._charge}
         ranges = [(low, high) for low, high, _ in self._charge.values()]
         assert self.chord.predecessor is not None
         ranges.append((self.chord.predecessor.key, self.me.key))
@@ -362,8 +374,14 @@ class Items:
         if mine == theirs or len(theirs) != BUCKETS:
             return []
         buckets = tuple(bucket for bucket in range(BUCKETS) if mine[bucket] != theirs[bucket])
-        items = tuple(islice(self._bucket_items(low, high, buckets), self.chord.settings.page_items_max))
-        return [Send(message.sender.address, Differs(self.me, low, buckets, items))]
+        start = self._pages.pop(message.sender.address, low)
+        if not is_between(start, low, high) or start == high:
+            start = low
+        most = self.chord.settings.page_items_max
+        items = tuple(islice(self._bucket_items(start, high, buckets), most))
+        if len(items) == most:  # the next page begins where this one ends
+            self._pages[message.sender.address] = items[-1].key
+        return [Send(message.sender.address, Differs(self.me, start, buckets, items))]
 
     def _bucket_items(self, low: Key, high: Key, buckets: tuple[int, ...]) -> Iterator[Item]:
         return (item for item, _ in self.store.marked_in(low, high) if item.key % BUCKETS in buckets)
@@ -371,9 +389,11 @@ class Items:
     def _on_differs(self, message: Differs, now: Seconds) -> list[Effect]:
         self._merge(item for item in message.items if self.chord.owns(item.key))
         theirs = {(item.key, item.kind, item.name): item for item in message.items}
-        mine = self._bucket_items(message.low, self.me.key, message.buckets)
+        most = self.chord.settings.page_items_max
+        high = message.items[-1].key if len(message.items) >= most else self.me.key
+        mine = self._bucket_items(message.low, high, message.buckets)
         wanted = (item for item in mine if is_newer(item, theirs.get((item.key, item.kind, item.name))))
-        page = tuple(islice(wanted, self.chord.settings.page_items_max))
+        page = tuple(islice(wanted, most))
         return [Send(message.sender.address, Replicate(self.me, 0, page))] if page else []
 
     # --- a range changes hands ---------------------------------------------------------------------------------------

@@ -44,9 +44,14 @@ class Message:
     __slots__ = ("_size",)
 
 
+_set_size = vars(Message)["_size"].__set__  # messages are frozen; this is for the codec alone
+
+
 @dataclass(frozen=True, slots=True)
 class _Shape:
     head: tuple[int, ...]  # what comes before the fields: nothing, or a tag
+    opening: tuple[int, ...]  # what comes before the fields of a message that is in no other
+    start: bytes  # the same, packed, with the header of the array
     values: Callable[[Any], tuple[Any, ...]]
     decoders: tuple[Decoder, ...]
     build: Callable[..., Any]
@@ -96,7 +101,9 @@ def _shape(cls: type, head: tuple[int, ...]) -> _Shape:
     else:
         values = _nothing
     lists = tuple(at for at, name in enumerate(names) if hints[name] in (tuple[int, ...], tuple[str, ...]))
-    return _Shape(head, values, tuple(_decoder(hints[name]) for name in names), cls, lists)
+    opening = (VERSION, *head)
+    start = _packer.pack_array_header(len(opening) + len(names)) + _bodies(opening)
+    return _Shape(head, opening, start, values, tuple(_decoder(hints[name]) for name in names), cls, lists)
 
 
 def _single(get: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
@@ -109,6 +116,8 @@ def _nothing(value: Any) -> tuple[Any, ...]:
 
 def _plain(value: Any) -> tuple[Any, ...]:
     """What msgpack does not know itself: a record or a message inside a message."""
+    if type(value) is Peer:  # in most messages
+        return value.key, value.address
     shape = _shapes[type(value)]
     return shape.head + shape.values(value)
 
@@ -117,33 +126,42 @@ _packer = msgpack.Packer(default=_plain, use_bin_type=True)
 _pack = _packer.pack
 LONG = 64
 _LONG_KEPT = 256
-_long: dict[Any, tuple[tuple[Any, ...], bytes]] = {}  # long lists and their bytes without the header, by their last
+_long: dict[Any, tuple[tuple[Any, ...], bytes]] = {}  # long lists and their bytes, by their last
 
 
-def _packed(parts: tuple[Any, ...]) -> bytes:
+def _packed(shape: _Shape, values: tuple[Any, ...]) -> bytes:
     """As `_pack` does, quicker for long lists: they go from node to node as they are, or without their first few."""
-    pieces: list[bytes] = [_packer.pack_array_header(len(parts))]
-    for part in parts:
+    pieces, done = [shape.start], 0
+    for at in shape.lists:
+        part = values[at]
         if type(part) is tuple and len(part) > LONG and type(part[-1]) in (int, str):
-            pieces += (_packer.pack_array_header(len(part)), _body(part))
-        else:
-            pieces.append(_pack(part))
+            pieces += (_bodies(values[done:at]), _list(part))
+            done = at + 1
+    pieces.append(_bodies(values[done:]))
     return b"".join(pieces)
 
 
-def _body(part: tuple[Any, ...]) -> bytes:
-    whole, body = _long.get(part[-1], ((), b""))
+def _bodies(parts: tuple[Any, ...]) -> bytes:
+    """Parts one after the other: an array without its header, which is one byte (no message has 16 fields)."""
+    data: bytes = _pack(parts)
+    return data[1:] if len(parts) < 16 else b"".join(map(_pack, parts))
+
+
+def _list(part: tuple[Any, ...]) -> bytes:
+    whole, data = _long.get(part[-1], ((), b""))
     if whole is part:
-        return body
+        return data
+    header: bytes = _packer.pack_array_header(len(part))
     cut = len(whole) - len(part)
     if cut >= 0 and whole[cut:] == part:
-        body = body[sum([len(_pack(one)) for one in whole[:cut]]) :]
+        gone = len(_packer.pack_array_header(len(whole))) + sum([len(_pack(one)) for one in whole[:cut]])
+        data = header + data[gone:]
     else:
-        body = b"".join(map(_pack, part))
+        data = header + b"".join(map(_pack, part))
     if len(_long) >= _LONG_KEPT:
         _long.clear()
-    _long[part[-1]] = part, body
-    return body
+    _long[part[-1]] = part, data
+    return data
 
 
 def encode(message: Message, limit: int = MESSAGE_BYTES_MAX) -> bytes:
@@ -151,14 +169,18 @@ def encode(message: Message, limit: int = MESSAGE_BYTES_MAX) -> bytes:
     try:
         shape = _shapes[type(message)]
         values = shape.values(message)
-        parts = (VERSION, *shape.head, *values)
-        is_long = shape.lists and any(len(values[at]) > LONG for at in shape.lists)
-        data: bytes = _packed(parts) if is_long else _pack(parts)
+        data: bytes
+        for at in shape.lists:
+            if len(values[at]) > LONG:
+                data = _packed(shape, values)
+                break
+        else:
+            data = _pack(shape.opening + values)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise OverlayError(f"{type(message).__name__} cannot be encoded: {error}") from error
     if len(data) > limit:
         raise OverlayError(f"{type(message).__name__} has {len(data)} bytes, more than {limit}")
-    object.__setattr__(message, "_size", len(data))
+    _set_size(message, len(data))
     return data
 
 
@@ -186,7 +208,7 @@ def decode(data: bytes, limit: int = MESSAGE_BYTES_MAX) -> Message:
     if type(parts[0]) is not int or parts[0] != VERSION:
         raise UnknownVersion(f"version {parts[0]!r:.20} is unknown; this node speaks {VERSION}")
     found: Message = _message(parts[1:], 0)
-    object.__setattr__(found, "_size", len(data))
+    _set_size(found, len(data))
     return found
 
 

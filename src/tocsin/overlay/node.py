@@ -17,6 +17,7 @@ A node is made of components, each for some types of messages. They call each ot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import MethodType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from tocsin.overlay.key import Key
@@ -70,24 +71,45 @@ class Component(Protocol):
 Receiver: TypeAlias = Callable[[Any, tuple[Key, ...], int, Seconds], list[Effect]]
 
 
+_Methods: TypeAlias = dict[type, tuple[int, Callable[[Any, Any, Seconds], "list[Effect]"]]]
+_tables: dict[tuple[Any, ...], _Methods] = {}
+
+
+def _shared(methods: _Methods) -> _Methods:
+    """Nodes of the same components share one table of methods, and each has its own components beside it.
+
+    If each of 100,000 nodes had a table of its own, most of it would have to come from far memory at each message.
+    """
+    return _tables.setdefault(tuple(methods.items()), methods)
+
+
 class Node:
     """Components that share an address."""
 
-    __slots__ = ("_components", "_handlers", "_receivers", "dropped", "me")
+    __slots__ = ("_components", "_methods", "_others", "_parts", "_receivers", "dropped", "me")
 
     def __init__(self, me: Peer) -> None:
         self.me = me
         self.dropped = 0
-        self._handlers: dict[type, Handler] = {}
+        self._methods: _Methods = {}  # a component's place among the parts, and its method
+        self._others: dict[type, Handler] | None = None  # handlers that are no methods of the component itself
+        self._parts: tuple[Component, ...] = ()
         self._receivers: dict[type, Receiver] | None = None
         self._components: dict[str, Component] = {}
 
     def add(self, component: Component) -> None:
         """Plugs in a component for its types of messages."""
         handlers = component.handlers()
-        if taken := self._handlers.keys() & handlers.keys():
+        if taken := handlers.keys() & {*self._methods, *(self._others or ())}:
             raise ValueError(f"{component.name}: {sorted(cls.__name__ for cls in taken)} are taken")
-        self._handlers |= handlers
+        methods = dict(self._methods)
+        for cls, handler in handlers.items():
+            if isinstance(handler, MethodType) and handler.__self__ is component:
+                methods[cls] = len(self._parts), handler.__func__
+            else:
+                self._others = (self._others or {}) | {cls: handler}
+        self._methods = _shared(methods)
+        self._parts += (component,)
         self._components[component.name] = component
 
     def receive(self, cls: type, receiver: Receiver) -> None:
@@ -96,11 +118,14 @@ class Node:
 
     def handle(self, message: Message, now: Seconds) -> list[Effect]:
         """A message came."""
-        handler = self._handlers.get(type(message))
-        if handler is None:
-            self.dropped += 1
-            return []
-        return handler(message, now)
+        found = self._methods.get(type(message))
+        if found is not None:
+            place, method = found
+            return method(self._parts[place], message, now)
+        if self._others is not None and (other := self._others.get(type(message))) is not None:
+            return other(message, now)
+        self.dropped += 1
+        return []
 
     def wake(self, token: Token, now: Seconds) -> list[Effect]:
         """The time of a Wake has come."""

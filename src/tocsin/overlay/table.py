@@ -22,10 +22,11 @@ has just been cut by nodes that joined before it. Then the message takes the way
 class Table:
     """The other nodes that a node knows, nearest first (clockwise)."""
 
-    __slots__ = ("_peers", "_reach", "fingers", "me", "successors", "successors_max")
+    __slots__ = ("_after", "_peers", "_reach", "fingers", "me", "successors", "successors_max")
 
     def __init__(self, me: Peer, successors_max: int) -> None:
         self.me = me
+        self._after = me.key + 1
         self.successors_max = successors_max
         self.successors: tuple[Peer, ...] = ()
         self.fingers: dict[int, Peer] = {}
@@ -41,7 +42,7 @@ class Table:
         reach = self._reach
         if not reach:
             return None, 0
-        ahead = (key - self.me.key - 1) & MASK  # one less than the distance; my own key is a whole round away
+        ahead = (key - self._after) & MASK  # one less than the distance; my own key is a whole round away
         if ahead < reach[0]:
             return self._peers[0], BACK_STEPS
         at = bisect_left(reach, ahead + 1) - 1

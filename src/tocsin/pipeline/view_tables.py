@@ -149,8 +149,9 @@ def _part(aggregate: Aggregate, cells: list[Column]) -> Column:
             return F.sum(value.cast(WIDE))
         return F.collect_list(value)  # reals are added once, exactly, whatever the order
     assert aggregate.order is not None
-    order = column(aggregate.order, cells)
-    return F.max(F.when(value.isNotNull() & order.isNotNull(), F.struct(order.alias("tick"), value.alias("value"))))
+    order = F.when(value.isNotNull(), column(aggregate.order, cells))
+    tick = F.max(order)  # two numbers that Spark updates in place; a largest pair would have it sort all rows
+    return F.when(tick.isNotNull(), F.struct(tick.alias("tick"), F.max_by(value, order).alias("value")))
 
 
 def plain_part(aggregate: Aggregate, value: Any) -> Any:

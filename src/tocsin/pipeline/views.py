@@ -37,8 +37,8 @@ from tocsin.views import parts
 from tocsin.views.events import Event
 from tocsin.views.partial import Kept, Part, PartialEngine, base_of
 from tocsin.views.plan import Group, Join, Plan, Relation
-from tocsin.views.relation import Key, Row
-from tocsin.views.told import Change, Told
+from tocsin.views.relation import Cells, Key, Row
+from tocsin.views.told import Change
 
 PARTS_MAX = 16  # of one group or source, until they become one
 
@@ -122,9 +122,31 @@ class SparkViews:
         """Every row of every view."""
         return list(self._engine.engine.state())
 
-    def run(self, number: int, batch: Mapping[str, DataFrame], closed: tuple[str, ...] = ()) -> Sequence[Change]:
+    def run_rows(
+        self,
+        number: int,
+        batch: Mapping[str, Sequence[Cells]],
+        closed: tuple[str, ...] = (),
+        upto: Mapping[str, int] | None = None,
+    ) -> Sequence[Change]:
+        """The same for events that the driver has."""
+        tables = {}
+        for name, cells in batch.items():
+            relation = self.plan.relations[name]
+            table = parts.table(relation.columns, list(zip(*cells, strict=True)))
+            tables[name] = self._spark.createDataFrame(table, event_schema(relation))
+        return self.run(number, tables, closed, upto)
+
+    def run(
+        self,
+        number: int,
+        batch: Mapping[str, DataFrame],
+        closed: tuple[str, ...] = (),
+        upto: Mapping[str, int] | None = None,
+    ) -> Sequence[Change]:
         """Takes a batch: for each source its events, whose ticks follow those of earlier batches; earlier ones and
-        repeats are passed over. Gives the rows that look different now; none if the batch is in already."""
+        repeats are passed over. Sources are also known `upto` these ticks, and all of them where they are closed. Gives
+        the rows that look different now; none if the batch is in already."""
         done = kept.last_batch(self._store, self.name)
         if done is not None and number <= done:
             return []
@@ -141,15 +163,16 @@ class SparkViews:
             for relation, fresh in joined.items():
                 if relation not in self._engine.needs_rows and relation in taken.upto:
                     taken.rows[relation] = fresh.toArrow()
+        for relation, tick in (upto or {}).items():
+            taken.upto[relation] = max(tick, taken.upto.get(relation, tick))
         return self._merge(number, taken, closed)
 
     def _fresh(self, relation: str, table: DataFrame) -> DataFrame:
         names = [one.name for one in self.plan.relations[relation].columns]
-        last = self._engine.last(relation)
-        chosen = table.select(*names).where(F.col("tick").isNotNull())
-        if not self._ticks_differ:
-            chosen = chosen.dropDuplicates(["tick"])
-        return chosen if last is None else chosen.where(F.col("tick") > last)
+        last, tick = self._engine.last(relation), F.col("tick")
+        chosen = table if table.columns == names else table.select(*names)  # each step costs Spark some milliseconds
+        chosen = chosen.where(tick.isNotNull() if last is None else tick > last)
+        return chosen if self._ticks_differ else chosen.dropDuplicates(["tick"])
 
     def _readers(self, base: Relation | Join) -> list[tuple[int, Group]]:
         return [(at, node) for at, node in self._engine.tallied.items() if base_of(node.input) == base]
@@ -212,8 +235,7 @@ class SparkViews:
 
     def _merge(self, number: int, taken: _Taken, closed: tuple[str, ...]) -> Sequence[Change]:
         """Memory first, then the store; if the store refuses, memory is read from it again."""
-        told = [self._engine.step(taken.upto, taken.groups, taken.events, taken.tables, taken.pairs)]
-        told += [self._engine.close(relation) for relation in closed]
+        told = self._engine.step(taken.upto, taken.groups, taken.events, taken.tables, taken.pairs, closed=closed)
         self._remember(taken)
         sources = [
             kept.Source(name, None if history.closed else history.known.last(), history.closed)
@@ -233,7 +255,7 @@ class SparkViews:
         if not is_new:
             self._engine = self._restored()
             return []
-        return Told(told)
+        return told
 
     def _remember(self, taken: _Taken) -> None:
         """Events that later ones may be joined with."""

@@ -151,6 +151,19 @@ def _clear(links: Indices) -> None:
 
 
 @part
+def _order(ahead: Keys) -> Counts:
+    """How keys are sorted by what they are ahead of the origin: quickly, if the document's words are sorted by key."""
+    falls, start = 0, 0
+    for index in range(1, len(ahead)):
+        if ahead[index] < ahead[index - 1]:
+            falls += 1
+            start = index
+    if falls > 1 or (falls == 1 and ahead[0] < ahead[-1]):
+        return np.argsort(ahead)
+    return (np.arange(len(ahead)) + start) % max(1, len(ahead))
+
+
+@part
 def _walk(
     nodes: Keys, finger: Indices, origin: Number, keys: Keys, owners: Indices, start: Number, end: Number, load: Counts
 ) -> tuple[Number, Number]:
@@ -182,7 +195,7 @@ def _count(
             _clear(links)
         some = words[first[document] : first[document + 1]]
         ahead = word_keys[some] - nodes[origin]
-        sorting = np.argsort(ahead)
+        sorting = _order(ahead)
         keys = np.empty(len(some), np.uint64)
         owners = np.full(len(some), -1, np.int32)
         count = 0

@@ -43,6 +43,7 @@ from tocsin.overlay.placement.publisher import Published
 from tocsin.overlay.placement.settings import PlacementSettings
 from tocsin.overlay.placement.subscriber import Ended, Standing
 from tocsin.overlay.placement.words import EVERY_ROLE, Roles, Words
+from tocsin.query.ast import Query
 from tocsin.query.semantics import Knowledge, holds
 from tocsin.query.show import show
 from tocsin.query.standing import parse_subscription
@@ -172,6 +173,7 @@ class PlacementRun:
         self.publishers = [one for one in machines if self.roles[one].publisher and one not in gone]
         self.subscribers = [one for one in machines if self.roles[one].subscriber and one not in gone]
         self.wishes: dict[str, list[_Wish]] = {}
+        self.queries: dict[str, Query] = {}
         self.sheets: dict[tuple[str, int], _Sheet] = {}
         self.current: dict[str, Document] = {}
         self.heard: dict[tuple[Address, int], list[tuple[str, str, int]]] = defaultdict(list)
@@ -367,7 +369,10 @@ class PlacementRun:
 
     def _holds(self, wish: _Wish, document: Document) -> bool:
         knowledge = self.scenario.knowledge
-        return holds(parse_subscription(wish.text, knowledge.analysis), document, knowledge)
+        query = self.queries.get(wish.text)
+        if query is None:
+            query = self.queries[wish.text] = parse_subscription(wish.text, knowledge.analysis)
+        return holds(query, document, knowledge)
 
     # --- the checks --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ of what they mean. Everything that happens follows from the seed: the trace hash
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
@@ -50,16 +51,17 @@ class Plane:
 
     def __init__(self, seed: int, least: Seconds = 0.005, across: Seconds = 0.1) -> None:
         self._chance = Random(f"plane {seed}")
-        self._places: list[tuple[float, float]] = []
+        self._places = array("d")  # x and y of each, side by side: 100,000 tuples would be all over the memory
         self._least, self._across = least, across
 
     def __call__(self, start: int, end: int) -> Seconds:
         """From one machine to another, by their numbers."""
-        places = self._places
-        while len(places) <= max(start, end):
-            places.append((self._chance.random(), self._chance.random()))
-        (x, y), (u, v) = places[start], places[end]
-        return self._least + self._across * hypot(x - u, y - v)
+        places, at, to = self._places, 2 * start, 2 * end
+        try:
+            return self._least + self._across * hypot(places[at] - places[to], places[at + 1] - places[to + 1])
+        except IndexError:
+            places.extend([self._chance.random() for _ in range(max(at, to) + 2 - len(places))])
+            return self(start, end)
 
 
 def constant(seconds: Seconds) -> Latency:
@@ -91,6 +93,7 @@ class Place:
 _STAMP = Struct("<dII")
 _Script: TypeAlias = Callable[["World"], None]
 MESSAGE, WAKE, SCRIPT = 0, 1, 2
+LONG_BYTES = 1_024
 SERVED = 1  # of a message to a slow process: it has waited for its turn
 
 
@@ -115,7 +118,7 @@ class World:
         self.lost = self.events = 0
         self.delivered: list[tuple[Seconds, Address, Deliver]] = []
         self.observe: Callable[[Seconds, Address, Deliver], None] | None = None
-        self._latency = latency or Plane(seed)
+        self._latency: Latency = latency or Plane(seed).__call__  # the method itself is quicker to call
         self._encode, self._decode = encode, decode
         self._chance = Random(f"network {seed}")
         self._trace = blake2b(digest_size=16) if traces else None
@@ -143,7 +146,7 @@ class World:
         place = self.places[address] = Place(address, number, machine, factory, process)
         place.service = self.faults.slow.get(machine, 0.0)
         place.offset, drift = self.faults.skews.get(machine, (0.0, 0.0))
-        place.drift = 1.0 + drift
+        place.drift = 1.0 + drift if drift else 1.0  # of most places the same number, not one for each
         return place
 
     def trouble(self, faults: Faults) -> None:
@@ -240,7 +243,8 @@ class World:
         """Does what a process asks for."""
         for effect in effects:
             if isinstance(effect, Send):
-                self._send(place, effect.to, effect.message)
+                to, message = effect
+                self._send(place, to, message)
             elif isinstance(effect, Wake):
                 at = max((effect.at - place.offset) / place.drift, self.now)
                 heappush(self._heap, (at, self._number(), WAKE, place, place.life, effect.token))
@@ -275,8 +279,14 @@ class World:
             self.lost += not fates
             for late in fates:
                 heappush(self._heap, (arrival + late, self._number(), MESSAGE, target, 0, message))
-        if self._trace is not None:
-            self._trace.update(_STAMP.pack(arrival, place.index, target.index) + data)
+        trace = self._trace
+        if trace is not None:
+            stamp = _STAMP.pack(arrival, place.index, target.index)
+            if len(data) < LONG_BYTES:
+                trace.update(stamp + data)
+            else:  # to hash twice is cheaper than to copy
+                trace.update(stamp)
+                trace.update(data)
 
     # --- what was counted --------------------------------------------------------------------------------------------
 

@@ -48,11 +48,13 @@ class RangeMatcher:
         self._evidence = evidence
         self.tried: dict[int, int] = {}
         self.errors: dict[int, str] = {}
+        self._read: dict[int, Subscription | None] = {}  # those of the last range, so that few are read again
 
     def find(self, stored: Sequence[Stored], revisions: Iterable[Revision], statistics: Statistics) -> list[Found]:
         """Every match of these documents with a revision that is in force for it."""
         spans = {revision.number: revision for revision in revisions}
-        registered = [one for one in map(self._subscription, spans.values()) if one is not None]
+        self._read = {number: self._read.get(number) or self._subscription(one) for number, one in spans.items()}
+        registered = [one for one in self._read.values() if one is not None]
         engine = IndexEngine(self._analysis)
         matcher = Matcher(registered, engine, self._analysis, statistics, PathIndex())
         contents = [(one, one.document()) for one in stored]

@@ -36,7 +36,7 @@ class Member:
 
     present: Value
     values: tuple[Value, ...]
-    order: tuple[int, int] = (0, 0)
+    order: tuple[int, Any] = (0, 0)
     key: tuple[Any, ...] = ()
 
     @property
@@ -157,7 +157,7 @@ def _rank(part: Any) -> tuple[int, Any]:
 class Tally(Protocol):
     """An aggregate of rows that are final when they come."""
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
+    def add(self, values: tuple[Any, ...], order: tuple[int, Any], key: tuple[Any, ...]) -> None:
         """Counts one row."""
 
     def result(self, more: More) -> Value:
@@ -170,7 +170,7 @@ class CountTally:
 
     number: int = 0
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
+    def add(self, values: tuple[Any, ...], order: tuple[int, Any], key: tuple[Any, ...]) -> None:
         self.number += values[0] is not None
 
     def result(self, more: More) -> Value:
@@ -184,7 +184,7 @@ class ExtremeTally:
     sign: int
     best: Number | None = None
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
+    def add(self, values: tuple[Any, ...], order: tuple[int, Any], key: tuple[Any, ...]) -> None:
         value = values[0]
         if value is not None and (self.best is None or (value - self.best) * self.sign > 0):
             self.best = value
@@ -205,7 +205,7 @@ class SumTally:
     parts: list[float] = field(default_factory=list)
     broken: bool = False
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
+    def add(self, values: tuple[Any, ...], order: tuple[int, Any], key: tuple[Any, ...]) -> None:
         value = values[0]
         if isinstance(value, int):
             self.whole = value if self.whole is None else self.whole + value
@@ -236,9 +236,9 @@ class LatestTally:
     """Twin of latest."""
 
     value: Scalar = None
-    order: tuple[int, int] | None = None
+    order: tuple[int, Any] | None = None
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
+    def add(self, values: tuple[Any, ...], order: tuple[int, Any], key: tuple[Any, ...]) -> None:
         if values[0] is not None and (self.order is None or order > self.order):
             self.value, self.order = values[0], order
 
@@ -255,7 +255,7 @@ class CollectTally:
     columns: tuple[str, ...]
     rows: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
 
-    def add(self, values: tuple[Any, ...], order: tuple[int, int], key: tuple[Any, ...]) -> None:
+    def add(self, values: tuple[Any, ...], order: tuple[int, Any], key: tuple[Any, ...]) -> None:
         self.rows[key] = values
 
     def result(self, more: More) -> Value:

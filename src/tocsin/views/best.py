@@ -28,7 +28,8 @@ class _Falling:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Falling) and bool(self.part == other.part)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash((_Falling, self.part))
 
 
 class Ranking:

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tocsin.views.column_keys import Keys
 from tocsin.views.column_tallies import Runs, grown, tallies
-from tocsin.views.columns import Array, Columns, Encoder, Vector, Words, vectorised
+from tocsin.views.columns import Array, Columns, Encoder, Vector, vectorised
 from tocsin.views.evolving import NO_END, Groups
 from tocsin.views.expression import Column, Kind, Type, columns_of
 from tocsin.views.plan import Aggregate, Group, Node, Project, Relation, Select
@@ -87,28 +88,29 @@ class _Spans:
         limits = [limit for origin in origins for limit in origin.limits]
         self._reads = sorted({column.index for limit in limits for column in columns_of(limit.reference)})
         self._spans: dict[Key, int] = {}
-        self._members: list[list[int]] = []
+        self._members: list[list[Array]] = []
         self._span_at: Array = np.zeros(0, np.int64)
 
-    def register(self, first: int, keys: Sequence[Key]) -> None:
+    def register(self, first: int, keys: Sequence[Vector]) -> None:
         """Lets new groups, whose places begin at the first, wait for their ticks."""
-        found = []
-        for place, key in enumerate(keys, first):
+        number = len(keys[0].values)
+        runs = Runs.of(_coded([keys[at] for at in self._reads], number))
+        one_of_each = list(zip(*(vector.at(runs.order[runs.starts]).scalars() for vector in keys), strict=True))
+        if first + number > len(self._span_at):
+            self._span_at = grown(self._span_at, max(first + number, 2 * len(self._span_at)))
+        for key, members in zip(one_of_each, np.split(runs.order + first, runs.starts[1:]), strict=True):
             part = tuple([key[at] for at in self._reads])
             span = self._spans.get(part)
             if span is None:
                 span = self._spans[part] = len(self._members)
                 self._members.append([])
                 self._windows.register((span,), key)
-            self._members[span].append(place)
-            found.append(span)
-        if first + len(keys) > len(self._span_at):
-            self._span_at = grown(self._span_at, max(first + len(keys), 2 * len(self._span_at)))
-        self._span_at[first : first + len(keys)] = found
+            self._members[span].append(members)
+            self._span_at[members] = span
 
     def touched(self, advance: Advance) -> Array:
         """The groups that new knowledge may complete or, where they count, bound more tightly."""
-        found = [np.array(self._members[span], np.int64) for (span,) in self._windows.touched(advance)]
+        found = [members for (span,) in self._windows.touched(advance) for members in self._members[span]]
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def mores(self, places: Array) -> Array:
@@ -123,58 +125,6 @@ class _Spans:
         return NO_END if more is None else more
 
 
-class _KeyColumn:
-    """One column of the keys of all groups, with room for more."""
-
-    def __init__(self) -> None:
-        self._number = 0
-        self._values: Array = np.zeros(0, np.int64)
-        self._there = np.zeros(0, bool)
-        self._words: Words | None = None
-
-    def append(self, vector: Vector) -> None:
-        """New groups."""
-        values, end = vector.values, self._number + len(vector.values)
-        if self._values.dtype != values.dtype:  # integers beyond 64 bits are Python's own
-            self._values = self._values.astype(object if self._number else values.dtype)
-        if end > len(self._values):
-            room = max(end, 2 * len(self._values))
-            self._values, self._there = grown(self._values, room), grown(self._there, room)
-        self._values[self._number : end], self._there[self._number : end] = values, vector.there()
-        self._number, self._words = end, vector.words
-
-    def at(self, places: Array) -> Vector:
-        """The values of some groups."""
-        there = self._there[places]
-        return Vector(self._values[places], None if there.all() else there, self._words)
-
-
-class _Keys:
-    """The keys of all groups: each group has a place, in the order in which they appeared."""
-
-    def __init__(self, number: int) -> None:
-        self._place: dict[Key, int] = {}
-        self._columns = [_KeyColumn() for _ in range(number)]
-
-    def __len__(self) -> int:
-        return len(self._place)
-
-    def places(self, vectors: Sequence[Vector]) -> tuple[Array, list[Key]]:
-        """The place of each key, and the keys that are new."""
-        place, before = self._place, len(self._place)
-        keys: list[Key] = list(zip(*(vector.scalars() for vector in vectors), strict=True))
-        found = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
-        new = np.flatnonzero(found >= before)
-        if len(new):
-            for column, vector in zip(self._columns, vectors, strict=True):
-                column.append(vector.at(new))
-        return found, [keys[at] for at in new.tolist()]
-
-    def at(self, places: Array) -> tuple[Vector, ...]:
-        """The keys at some places, column by column."""
-        return tuple(column.at(places) for column in self._columns)
-
-
 class ColumnGroupStep:
     """Groups of one source's events."""
 
@@ -186,7 +136,7 @@ class ColumnGroupStep:
         self._tallies = [tallies(part.function, _must(vectorised(part.arguments[0]))) for part in node.aggregates]
         self._spans = _Spans(node.origins, knowledge, any(a.function == "count" for a in node.aggregates))
         self._covered = Ticks()
-        self._keys = _Keys(len(self._makers))
+        self._keys = Keys([expression.type for _, expression in node.keys])
         self._is_final = np.zeros(0, bool)
         self._told = 0
 
@@ -219,11 +169,8 @@ class ColumnGroupStep:
         return columns.at(np.array([tick not in self._covered for tick in columns.ticks.tolist()], bool))
 
     def _add(self, columns: Columns) -> Array:
-        codes = np.zeros(len(columns), np.int64)
         vectors = [maker(columns) for maker in self._makers]
-        for vector in vectors:
-            codes = _paired(codes, vector.values if vector.valid is None else _null_coded(vector))
-        runs = Runs.of(codes)
+        runs = Runs.of(_coded(vectors, len(columns)))
         firsts = runs.order[runs.starts]
         runs.places = self._places([vector.at(firsts) for vector in vectors])
         for one in self._tallies:
@@ -234,7 +181,8 @@ class ColumnGroupStep:
         """Where the groups of these keys stand; there is room for those that are new."""
         before = len(self._keys)
         places, new = self._keys.places(keys)
-        self._spans.register(before, new)
+        if len(new):
+            self._spans.register(before, [vector.at(new) for vector in keys])
         if len(self._keys) > len(self._is_final):
             self._is_final = grown(self._is_final, max(len(self._keys), 2 * len(self._is_final)))
         for one in self._tallies:
@@ -253,6 +201,14 @@ class ColumnGroupStep:
 
 
 GroupsStep = ColumnGroupStep | ColumnPickStep
+
+
+def _coded(vectors: Sequence[Vector], number: int) -> Array:
+    """A code for each of so many rows, equal where all values are."""
+    codes = np.zeros(number, np.int64)
+    for vector in vectors:
+        codes = _paired(codes, vector.values if vector.valid is None else _null_coded(vector))
+    return codes
 
 
 def _null_coded(vector: Vector) -> Array:

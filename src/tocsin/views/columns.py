@@ -29,15 +29,20 @@ class Words:
 
     def __init__(self, words: Sequence[str] = ()) -> None:
         """With words, which are all different, it only tells what codes mean."""
-        self.words: list[str] = list(words)
+        self._words: list[str] = list(words)
         self._codes: dict[str | None, int] = {None: -1}
         self._texts: list[str] = []
+
+    @property
+    def words(self) -> list[str]:
+        """What the codes mean."""
+        return self._words
 
     def encode(self, texts: Sequence[str | None]) -> Array:
         """A code for each text, the next one for a new text; -1 for null."""
         codes = self._codes
         found = [codes.setdefault(text, len(codes) - 1) for text in texts]
-        self.words += [text or "" for text in islice(codes, len(self.words) + 1, None)]
+        self._words += [text or "" for text in islice(codes, len(self._words) + 1, None)]
         return np.array(found, np.int64)
 
     def code(self, text: str) -> int:
@@ -46,7 +51,8 @@ class Words:
 
     def texts(self) -> list[str]:
         """Each word as JSON: written once, however often it is told."""
-        self._texts += map(ENCODE, self.words[len(self._texts) :])
+        if len(self._texts) < len(self.words):
+            self._texts += map(ENCODE, self.words[len(self._texts) :])
         return self._texts
 
 

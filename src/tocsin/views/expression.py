@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from math import ceil, floor
+from math import ceil, copysign, floor, isfinite
 from typing import Any, TypeAlias
 
 from tocsin.views import value as v
+from tocsin.views.like import is_ilike, is_like
 from tocsin.views.value import Scalar, Value
 
 
@@ -118,16 +119,34 @@ def _ceil(number: Any) -> Any:
     return None if number is None else ceil(number)
 
 
+def _round(number: Any, digits: int = 0) -> Any:
+    """Halves away from zero, as SQL has it; what has fewer digits stays as it is."""
+    if number is None or isinstance(number, int):
+        return number
+    scale = 10**digits
+    scaled = abs(number) * scale
+    if not isfinite(scaled):
+        return number
+    whole = floor(scaled)
+    return copysign((whole + (scaled - whole >= 0.5)) / scale, number) + 0.0
+
+
+def _is_grouped(number: Any) -> bool:
+    """1_000 is a number in Python only."""
+    return isinstance(number, str) and "_" in number
+
+
 def _real(number: Any) -> Any:
     try:
-        return None if number is None else float(number)
+        made = None if number is None or _is_grouped(number) else float(number)
     except (ValueError, OverflowError):
         return None
+    return made if made is None or isfinite(made) else None
 
 
 def _integer(number: Any) -> Any:
     try:
-        return None if number is None else int(number)
+        return None if number is None or _is_grouped(number) else int(number)
     except ValueError:
         return None
 
@@ -142,21 +161,29 @@ def _joined(left: Any, right: Any) -> Any:
     return None if left is None or right is None else f"{_text(left)}{_text(right)}"
 
 
-def _on_present(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda scalar: None if scalar is None else function(scalar)
+def _on_present(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *scalars: None if None in scalars else function(*scalars)
+
+
+def _part_of(text: str, start: int, length: int | None = None) -> str:
+    """From a place, counted from 1 or, below 0, from the end."""
+    first = start - 1 if start > 0 else len(text) + start if start < 0 else -1
+    last = len(text) if length is None else first + length
+    return text[max(first, 0) : max(last, 0)] if last > first else ""
 
 
 def _lifted(function: Callable[..., Scalar]) -> Callable[..., Value]:
     return lambda *values: v.lift(function, *values)
 
 
-def _rising(function: Callable[[Any], Any]) -> Callable[[Value], Value]:
-    """A function that keeps order keeps bounds."""
+def _rising(function: Callable[..., Any]) -> Callable[..., Value]:
+    """A function that keeps order keeps bounds; what else it takes is constant."""
 
-    def apply(value: Value) -> Value:
+    def apply(value: Value, *constants: Any) -> Value:
         if isinstance(value, v.SoFar):
-            return v.interval(function(value.now), function(value.low), function(value.high))
-        return v.lift(function, value)
+            now, low, high = (function(part, *constants) for part in (value.now, value.low, value.high))
+            return v.interval(now, low, high)
+        return v.lift(function, value, *constants)
 
     return apply
 
@@ -166,10 +193,13 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     "neg": v.negate, "<": v.less, "<=": v.less_or_equal, ">": v.greater, ">=": v.greater_or_equal, "=": v.equal,
     "<>": v.different, "and": v.both, "or": v.either, "not": v.negation, "isnull": v.is_null,
     "coalesce": v.first_known, "case": v.choose, "greatest": v.greatest, "least": v.least,
-    "floor": _rising(_floor), "ceil": _rising(_ceil), "real": _rising(_real), "integer": _rising(_integer),
+    "floor": _rising(_floor), "ceil": _rising(_ceil), "round": _rising(_round), "real": _rising(_real),
+    "integer": _rising(_integer),
     "abs": _lifted(_on_present(abs)), "text": _lifted(_text), "||": _lifted(_joined),
     "lower": _lifted(_on_present(str.lower)), "upper": _lifted(_on_present(str.upper)),
-    "length": _lifted(_on_present(len)),
+    "length": _lifted(_on_present(len)), "trim": _lifted(_on_present(lambda text: text.strip(" "))),
+    "substr": _lifted(_on_present(_part_of)), "like": _lifted(_on_present(is_like)),
+    "ilike": _lifted(_on_present(is_ilike)),
 }  # fmt: skip
 
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "="})
@@ -241,7 +271,7 @@ def kind_of(operation: str, arguments: tuple[Expression, ...]) -> Kind:
         left, right = kinds
         low, high = (right.has_low, right.has_high) if operation == "+" else (right.has_high, right.has_low)
         return kind_with(left.has_low and low, left.has_high and high)
-    if operation in ("floor", "ceil", "real", "integer"):
+    if operation in ("floor", "ceil", "round", "real", "integer"):
         return kind_with(kinds[0].has_low, kinds[0].has_high)
     if operation == "neg":
         return kind_with(kinds[0].has_high, kinds[0].has_low)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tocsin.views.aggregate import Member, Tally, aggregate, loosely, tally
+from tocsin.views.aggregate import Member, Tally, aggregate, loosely, sort_key, tally
+from tocsin.views.best import _Falling
 from tocsin.views.expression import Evaluator, Kind, evaluator
 from tocsin.views.plan import Aggregate, Group, adds_one_row_per_tick, tick_keys
 from tocsin.views.relation import Advance, Cells, Key, Knowledge, Row, Step, key_function
@@ -52,22 +53,28 @@ class Counted:
 class _Argument:
     """How one aggregate reads a row."""
 
-    def __init__(self, node: Aggregate, sources: Sequence[str]) -> None:
+    def __init__(self, node: Aggregate, group: Group) -> None:
         self.node = node
+        keys = tick_keys(group.input)
+        sources = [prefix[0] for prefix in keys or () if prefix]
+        self._by_tick = keys is not None and node.order == group.input.columns[group.input.key[-1]]
         self.rank = {source: rank for rank, source in enumerate(sources)}
         self._values: list[Evaluator] = [evaluator(argument) for argument in node.arguments]
         self._order = None if node.order is None else evaluator(node.order)
         self.evolves = any(argument.kind is not Kind.FINAL for argument in node.arguments)
         self.loose = self.evolves and node.function in ("latest", "collect")
 
-    def read(self, row: Row) -> tuple[Cells, tuple[int, int]]:
-        """The arguments, and where the row stands in order; null ticks stand nowhere."""
+    def read(self, row: Row) -> tuple[Cells, tuple[int, Any]]:
+        """The arguments, and where the row stands in order; null ticks stand nowhere. Where rows may share a place,
+        the one with the smaller key counts (the first event, as SQL has it), whichever came first."""
         values = tuple([value(row.cells) for value in self._values])
         if self._order is None:
             return values, (0, 0)
         tick: Any = self._order(row.cells)
         if tick is None:
             return (None,), (0, 0)
+        if not self._by_tick:
+            return values, (tick, _Falling(sort_key(row.key)))
         return values, (tick, self.rank.get(row.key[0], 0) if row.key and isinstance(row.key[0], str) else 0)
 
 
@@ -79,13 +86,12 @@ class GroupStep:
     def __init__(self, node: Group, inputs: Sequence[Step], knowledge: Knowledge) -> None:
         self._node, self._input = node, inputs[0]
         self._key_of = key_function([expression for _, expression in node.keys])
-        labels = [prefix[0] for prefix in tick_keys(node.input) or () if prefix]
-        self._arguments = [_Argument(part, labels) for part in node.aggregates]
+        self._arguments = [_Argument(part, node) for part in node.aggregates]
         self._windows = Windows(node.origins, knowledge, watched=any(a.function == "count" for a in node.aggregates))
         self._one_row_per_tick = adds_one_row_per_tick(node.input)
         self._tallies: dict[Key, list[Tally]] = {}
         self._counted = Counted(node)
-        self._members: dict[Key, dict[Key, tuple[Value, list[tuple[Cells, tuple[int, int]]]]]] = {}
+        self._members: dict[Key, dict[Key, tuple[Value, list[tuple[Cells, tuple[int, Any]]]]]] = {}
         self._place: dict[Key, Key] = {}
         self._unsettled: set[Key] = set()
         self._told: dict[Key, Row] = {}

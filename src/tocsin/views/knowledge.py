@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Any, TypeAlias
 
 from tocsin.views.ticks import FIRST_TICK, LAST_TICK, Range, Ticks
@@ -451,5 +452,6 @@ class _Beyond:
 
 def pull(rows: Mapping[Any, Any], request: Pull) -> tuple[list[tuple[Any, Any]], bool]:
     """Upstream's answer from all its rows (key: place), and whether there is nothing beyond."""
-    line = sorted((place, key) for key, place in rows.items() if request.after is None or place > request.after)
+    beyond = ((place, key) for key, place in rows.items() if request.after is None or place > request.after)
+    line = nsmallest(request.number + 1, beyond)
     return line[: request.number], len(line) <= request.number

@@ -50,7 +50,9 @@ def can_be_tallied(node: Node) -> bool:
     base, functions = base_of(node.input), {aggregate.function for aggregate in node.aggregates}
     if isinstance(base, Join):
         return base.history and functions <= FUNCTIONS - {"latest"}  # of pairs several may be the latest
-    return base is not None and functions <= FUNCTIONS
+    tick = node.input.columns[node.input.key[0]]
+    by_tick = all(part.order == tick for part in node.aggregates if part.function == "latest")
+    return base is not None and functions <= FUNCTIONS and by_tick
 
 
 def merge(tally: Tally, part: Any) -> None:
@@ -219,8 +221,11 @@ class PartialEngine:
         events: Sequence[Event] = (),
         tables: Mapping[int, parts.Part] | None = None,
         pairs: Mapping[int, Sequence[Row]] | None = None,
+        *,
+        closed: Iterable[str] = (),
     ) -> Sequence[Change]:
-        """A batch: every source up to a tick, what it adds to groups, and its events where rows are needed."""
+        """A batch: every source up to a tick, what it adds to groups, and its events where rows are needed; in `closed`
+        nothing will happen any more."""
         for number, new in (pairs or {}).items():
             self.pairs[number].put(new)
         for number, table in (tables or {}).items():
@@ -237,13 +242,11 @@ class PartialEngine:
             if history.closed:
                 raise EventError(f"{relation}: the relation is closed, so nothing can happen at tick {tick}")
             advance[relation] = history.known.add(FIRST_TICK, tick)
+        for relation in closed:
+            history = self.engine.histories[relation]
+            history.closed = True
+            advance.setdefault(relation, []).extend(history.known.add(FIRST_TICK, LAST_TICK))
         return self.engine.flow(rows, advance)
-
-    def close(self, relation: str) -> Sequence[Change]:
-        """Nothing will happen any more."""
-        history = self.engine.histories[relation]
-        history.closed = True
-        return self.engine.flow({}, {relation: history.known.add(FIRST_TICK, LAST_TICK)})
 
     def news(self) -> list[tuple[int, Key, list[list[Any]]]]:
         """The groups that changed since this was asked last, as they are to be kept."""

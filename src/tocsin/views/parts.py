@@ -14,7 +14,7 @@ import numpy as np
 
 from tocsin.errors import EventError
 from tocsin.views.column_group import ColumnGroupStep
-from tocsin.views.columns import Array, Vector, Words, recoded
+from tocsin.views.columns import Array, Vector, Words
 from tocsin.views.expression import Column, Type
 from tocsin.views.plan import Aggregate, Group, Relation
 from tocsin.views.relation import Advance, Key, Knowledge
@@ -32,7 +32,7 @@ class PartStep(ColumnGroupStep):
         super().__init__(node, source, knowledge)
         self._types = [expression.type for _, expression in node.keys]
         self._aggregates = node.aggregates
-        self._words = [Words() for _ in (*node.keys, *node.aggregates)]
+        self._words = [_Texts() for _ in (*node.keys, *node.aggregates)]
         self._waiting: list[Array] = []
 
     def put(self, part: Part) -> None:
@@ -40,11 +40,11 @@ class PartStep(ColumnGroupStep):
         if not part.num_rows:
             return
         part, width = part.combine_chunks(), len(self._types)
-        columns = [self._own(_key(part.column(at), kind), at) for at, kind in enumerate(self._types)]
+        columns = [self._vector(part.column(at), kind, at) for at, kind in enumerate(self._types)]
         places = self._places(columns)
         for at, (aggregate, tallies) in enumerate(zip(self._aggregates, self._tallies, strict=True), width):
-            vector, ticks = _added(part.column(at), aggregate)
-            tallies.merge(self._own(vector, at), ticks, places)
+            vector, ticks = self._added(part.column(at), aggregate, at)
+            tallies.merge(vector, ticks, places)
         self._waiting.append(places)
 
     def put_rows(self, groups: Sequence[tuple[Key, Sequence[Sequence[Any]]]]) -> None:
@@ -57,8 +57,40 @@ class PartStep(ColumnGroupStep):
             arrays.append(_tallied(aggregate, [tallies[at] for _, tallies in groups]))
         self.put(pa.table(arrays, names=[str(at) for at in range(len(arrays))]))
 
-    def _own(self, vector: Vector, at: int) -> Vector:
-        return vector if vector.words is None else recoded(vector, self._words[at])
+    def _vector(self, column: Any, kind: Type, at: int) -> Vector:
+        if kind is Type.TEXT:
+            return self._words[at].vector(column.chunk(0))
+        vector = vector_of(column, kind)
+        if vector is None:
+            raise EventError("a number is not finite")
+        return vector
+
+    def _added(self, column: Any, aggregate: Aggregate, at: int) -> tuple[Vector, Array]:
+        """The values of one aggregate, and their ticks if it is the latest."""
+        none = np.zeros(len(column), np.int64)
+        if aggregate.function == "count":
+            return self._vector(column, Type.INTEGER, at), none
+        if aggregate.function == "sum":
+            return self._sums(column, at), none
+        kind = aggregate.arguments[0].type
+        if aggregate.function != "latest":
+            return self._vector(column, kind, at), none
+        pairs = column.chunk(0)
+        there = pairs.is_valid().to_numpy(zero_copy_only=False)
+        vector = self._vector(_chunked(pairs.field("value")), kind, at)
+        ticks = pairs.field("tick").fill_null(0).to_numpy(zero_copy_only=False)
+        return Vector(vector.values, None if there.all() else there & vector.there(), vector.words), ticks
+
+    def _sums(self, column: Any, at: int) -> Vector:
+        """Sums of integers, beyond 64 bits as Python's own."""
+        import pyarrow as pa
+
+        try:
+            return self._vector(column.cast(pa.int64()), Type.INTEGER, at)
+        except pa.ArrowInvalid:
+            found = column.to_pylist()
+            values = np.array([0 if one is None else int(one) for one in found], object)
+            return Vector(values, np.array([one is not None for one in found], bool) if None in found else None)
 
     def whole(self) -> Part:
         """All parts as one."""
@@ -74,9 +106,42 @@ class PartStep(ColumnGroupStep):
 
     def step(self, increments: Sequence[Any], advance: Advance) -> Any:
         """Tells of the groups that were given parts, or whose ticks became known."""
-        touched = [*self._waiting, self._spans.touched(advance)]
+        is_touched = np.zeros(len(self._keys), bool)
+        for places in (*self._waiting, self._spans.touched(advance)):
+            is_touched[places] = True
         self._waiting = []
-        return self._groups(np.unique(np.concatenate(touched)))
+        return self._groups(np.flatnonzero(is_touched))
+
+
+class _Texts(Words):
+    """Codes for text that stays Arrow's own until somebody reads it."""
+
+    def __init__(self) -> None:
+        import pyarrow as pa
+
+        super().__init__()
+        self._known = pa.array([], pa.string())
+
+    @property
+    def words(self) -> list[str]:
+        """What the codes mean."""
+        if len(self._words) < len(self._known):
+            self._words += self._known.slice(len(self._words)).to_pylist()
+        return self._words
+
+    def vector(self, array: Any) -> Vector:
+        """A column of text; a new text has the next code."""
+        import pyarrow as pa
+        import pyarrow.compute as arrow_compute
+
+        array = array.cast(pa.string())
+        there = None if array.null_count == 0 else array.is_valid().to_numpy(zero_copy_only=False)
+        found = arrow_compute.index_in(array, value_set=self._known)
+        if found.null_count > array.null_count:
+            new = array.filter(found.is_null()).drop_null().unique()
+            self._known = pa.concat_arrays([self._known, new])
+            found = arrow_compute.index_in(array, value_set=self._known)
+        return Vector(found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64), there, self)
 
 
 def table(columns: Sequence[Column], values: Sequence[Sequence[Any]]) -> Part:
@@ -119,42 +184,6 @@ def read(data: bytes) -> Part:
 
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
-
-
-def _key(column: Any, kind: Type) -> Vector:
-    vector = vector_of(column, kind)
-    if vector is None:
-        raise EventError("a number is not finite")
-    return vector
-
-
-def _added(column: Any, aggregate: Aggregate) -> tuple[Vector, Array]:
-    """The values of one aggregate, and their ticks if it is the latest."""
-    none = np.zeros(len(column), np.int64)
-    if aggregate.function == "count":
-        return _key(column, Type.INTEGER), none
-    if aggregate.function == "sum":
-        return _sums(column), none
-    kind = aggregate.arguments[0].type
-    if aggregate.function != "latest":
-        return _key(column, kind), none
-    pairs = column.chunk(0)
-    there = pairs.is_valid().to_numpy(zero_copy_only=False)
-    vector = _key(_chunked(pairs.field("value")), kind)
-    ticks = pairs.field("tick").fill_null(0).to_numpy(zero_copy_only=False)
-    return Vector(vector.values, None if there.all() else there & vector.there(), vector.words), ticks
-
-
-def _sums(column: Any) -> Vector:
-    """Sums of integers, beyond 64 bits as Python's own."""
-    import pyarrow as pa
-
-    try:
-        return _key(column.cast(pa.int64()), Type.INTEGER)
-    except pa.ArrowInvalid:
-        found = column.to_pylist()
-        values = np.array([0 if one is None else int(one) for one in found], object)
-        return Vector(values, np.array([one is not None for one in found], bool) if None in found else None)
 
 
 def _chunked(array: Any) -> Any:

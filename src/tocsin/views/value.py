@@ -68,11 +68,11 @@ class SoFar:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The paper's x@t: the value at the latest known tick. Equal ticks of several sources are told apart by rank."""
+    """The paper's x@t: the value at the latest known tick. Rows of equal ticks are told apart by rank."""
 
     now: Scalar
     tick: int
-    rank: int = 0
+    rank: Any = 0
 
 
 @dataclass(frozen=True, slots=True)

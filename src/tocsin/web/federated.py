@@ -40,6 +40,17 @@ def as_json(site: Site, kept: Sequence[Kept]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def gauges(site: Site) -> dict[str, tuple[str, str, float]]:
+    """The site's node, for /metrics: kind, help, value by name; nothing where the site is in no ring."""
+    if site.federation is None:
+        return {}
+    node = site.federation.node
+    return {
+        "tocsin_ring_ready": ("gauge", "Is the site's node in the ring, and owns its range?", float(node.is_ready)),
+        "tocsin_ring_refused_total": ("counter", "Messages of other nodes that were refused.", node.refused),
+    }
+
+
 def sentence(fare: Fare) -> str:
     """How a subscription fares, for a person."""
     heard = f"It listens to {fare.heard:,} of {_counted(fare.publishers, 'publisher')} on other sites."

@@ -12,6 +12,7 @@ from tocsin.site import audit
 from tocsin.site.moments import stamp
 from tocsin.site.site import Site
 from tocsin.store import documents, inbox, journal, outbox, subscriptions, webhooks
+from tocsin.web import federated
 from tocsin.web.answers import Refusal, json_answer
 from tocsin.web.caller import Admitted, Limit, TheMetrics, TheSite
 from tocsin.web.metrics import CONTENT_TYPE
@@ -86,6 +87,7 @@ def gauges(site: Site) -> dict[str, tuple[str, str, float]]:
         "tocsin_webhook_backlog": ("gauge", "Webhooks that have something to send.", waiting),
         "tocsin_undelivered": ("gauge", "Items that a webhook did not take.", given_up),
     }
+    found |= federated.gauges(site)
     if progress is not None:
         found |= {
             "tocsin_lag_documents": ("gauge", "Documents that wait to be matched.", progress.lag),

@@ -5,6 +5,7 @@
 federation   the site's node, and what goes between the two
 placements   the three placements that it runs on one member of the ring
 asking       what of a subscription the ring is asked for, and by which placement
+owed         notices whose publisher did not answer
 """
 
 from tocsin.site.federation.federation import JOB, Fare, Federation

@@ -39,7 +39,9 @@ from tocsin.overlay.placement.publishers.settings import PublishersSettings
 from tocsin.overlay.placement.subscriber import Fetched
 from tocsin.site.exactness import exactness_of
 from tocsin.site.federation.asking import Part, Where, parts_of
+from tocsin.site.federation.owed import Owed
 from tocsin.site.federation.placements import Placements, warm
+from tocsin.site.intake import check
 from tocsin.site.settings import RingSettings
 from tocsin.store import documents, journal, outbox, subscriptions
 from tocsin.store.documents import Stored
@@ -129,6 +131,7 @@ class Federation:
         self._words = self._placements.words
         self._words.publisher.archive = self._resource
         self._notes = Drawer(disk, b"site ")
+        self._owed = Owed(Drawer(disk, b"owed by "))
 
     def _resource(self, id: str, version: int) -> bytes | None:
         """What another site is given that follows a link: the document as it was published here."""
@@ -147,12 +150,14 @@ class Federation:
     # --- in its own thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        warm()
         try:
+            warm()
             self.node.start()
-        except TocsinError as error:
+        except Exception as error:
             if not self._stopping.is_set():
                 self._say(f"this site is no node: {error}")
+                if not isinstance(error, TocsinError):
+                    log.exception("the site's node could not be started")
             return
         while not self._stopping.is_set():
             try:
@@ -161,6 +166,7 @@ class Federation:
                     self._share_documents()
                     self._withdraw_deleted()
                 self._take_notices()
+                self._ask_again()
             except NetError as error:
                 if not self._stopping.is_set():
                     self._say(f"this site is a node no more: {error}")
@@ -320,15 +326,36 @@ class Federation:
         if not page:
             return
         unanswered = self._fetch({(one.document, one.version): one for _, one in page if self._is_news(one)})
-        upto = taken
-        for number, notice in page:
-            if (notice.document, notice.version) in unanswered:
-                break  # its publisher is away: asked again
-            upto = number
-        if upto > taken:
-            self._keep(lambda now: self._noted(TAKEN, upto))
-        if upto == page[-1][0]:
-            self._stirred.set()  # there may be more
+        owed = [(number, one) for number, one in page if (one.document, one.version) in unanswered]
+        self._keep(lambda now: self._taken(page[-1][0], owed))
+        self._stirred.set()  # there may be more
+
+    def _taken(self, upto: int, owed: list[tuple[int, Notice]]) -> list[Effect]:
+        """What was told up to a number is in the log, refused, or owed by a publisher that is away."""
+        self._owed.put(owed, time.time())
+        self._words.delivery.forget(upto)
+        return self._noted(TAKEN, upto)
+
+    def _ask_again(self) -> None:
+        """For what publishers owe that did not answer before."""
+        now = time.time()
+        given_up: list[tuple[int, Notice]] = self._ask(lambda: self._owed.overdue(now))
+        for _, notice in given_up:
+            self._refuse(notice, "its publisher has not answered for a week", b"")
+        due: list[tuple[int, Notice]] = self._ask(lambda: self._owed.due(now, FETCHES_MAX))
+        if not due and not given_up:
+            return
+        unanswered = self._fetch({(one.document, one.version): one for _, one in due if self._is_news(one)})
+        away = {one.link for _, one in due if (one.document, one.version) in unanswered}
+        done = [number for number, one in due if (one.document, one.version) not in unanswered]
+
+        def settle(_now: Seconds) -> list[Effect]:
+            self._owed.drop({*done, *(number for number, _ in given_up)})
+            for link in away:
+                self._owed.unanswered(link, time.time())
+            return []
+
+        self._keep(settle)
 
     def _is_news(self, notice: Notice) -> bool:
         """Several subscriptions are told of one document; it is fetched once."""
@@ -360,24 +387,31 @@ class Federation:
 
     def _take_in(self, notice: Notice, data: bytes) -> None:
         """Into the log; first it is noted where it came from, so that it is not sent round again."""
-        self._known[_named(notice)] = None
-        if len(self._known) > KNOWN_MAX:
-            del self._known[next(iter(self._known))]
         try:
             document = document_from_json(data, self._site.settings.base.document)
             if (document.id, document.version) != (notice.document, notice.version):
                 raise DocumentError(f"{notice.link} served another document than {notice.document!r}")
+            check(document, self._site.settings.base.markup)
         except DocumentError as error:
             self._refuse(notice, str(error), data)
+            self._know(notice)
             return
         mark = _arrived(document.id, document.version)
+        was_marked = self._ask(lambda: mark in self._notes)  # it is in the log already, and waits to be passed over
         self._keep(lambda now: self._mark(mark))
         self._site.settle_due()
         accepted = documents.accept(self._site.store, [document], notice.link)
-        if accepted.positions[0] is None:
+        if accepted.positions[0] is None and not was_marked:
             self._keep(lambda now: self._unmark(mark))
         if accepted.refused:
             self._refuse(notice, str(accepted.refused[0]), data)
+        self._know(notice)
+
+    def _know(self, notice: Notice) -> None:
+        """It is in the log, or among the letters: not before, or a store that fails meanwhile would lose it."""
+        self._known[_named(notice)] = None
+        if len(self._known) > KNOWN_MAX:
+            del self._known[next(iter(self._known))]
 
     def _mark(self, mark: bytes) -> list[Effect]:
         self._notes[mark] = b""

@@ -1,36 +1,20 @@
-"""The placements of a site, all on one member of the ring.
+"""The placements of a site (`net.equipment`), and what it does with them.
 
-    words        SmartSeer's and DHTrie's: every match, the documents travel to the owners of their words
-    publishers   MAPS: the queries travel to the most promising publishers; how much is missed is measured
-    states       the distributed automaton: paths of XML
-
-A document is published to all of them at once, a part of a subscription lives in one. They share one delivery, so each
-notice has its place in one outbox, whichever placement it is of.
+A document is published to all of them at once, a part of a subscription lives in one.
 """
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import TypeAlias
-
 from tocsin.markup import read_markup
 from tocsin.match.paths import PathIndex
 from tocsin.model import Document
-from tocsin.overlay.delivery import Delivery, Notice
-from tocsin.overlay.member import Member
+from tocsin.net.equipment import Equipment
 from tocsin.overlay.node import Effect, Seconds
-from tocsin.overlay.placement.publishers.placement import Publishers
 from tocsin.overlay.placement.publishers.record import Report
-from tocsin.overlay.placement.publishers.settings import Approximate, PublishersSettings
-from tocsin.overlay.placement.states import States
-from tocsin.overlay.placement.words import Words
-from tocsin.query.semantics import Knowledge
+from tocsin.overlay.placement.publishers.settings import Approximate
 from tocsin.query.xpath import parse_xpath
 from tocsin.site.exactness import Exactness
 from tocsin.site.federation.asking import Part, Where
-from tocsin.text import Analysis
-
-Disk: TypeAlias = MutableMapping[bytes, bytes]
 
 
 def warm() -> None:
@@ -41,26 +25,8 @@ def warm() -> None:
     index.match(read_markup("<a><b>1</b><c/></a>"))
 
 
-class Placements:
+class Placements(Equipment):
     """A node's subscriptions and documents, in all placements. To be called in the node's thread."""
-
-    def __init__(self, member: Member, analysis: Analysis, maps: PublishersSettings, disk: Disk, life: int) -> None:
-        self.words = Words(member, Knowledge(analysis=analysis), disk=disk, life=life)
-        self.publishers = Publishers(self.words, maps, disk=disk, life=life)
-        self.publishers.subscriber.is_heard_here = lambda: self.publishers.publisher.is_active
-        others = self.delivery.accept
-        self.states = States(member, disk=disk, life=life, delivery=self.delivery)
-        paths = self.delivery.accept
-
-        def accept(notice: Notice) -> bool:
-            return paths(notice) or others(notice)  # the others last: they send away what nobody here asks for
-
-        self.delivery.accept = accept
-
-    @property
-    def delivery(self) -> Delivery:
-        """What came for the site's subscriptions."""
-        return self.words.delivery
 
     # --- subscriptions -----------------------------------------------------------------------------------------------
 

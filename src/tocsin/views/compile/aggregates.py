@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from tocsin.errors import ViewError
-from tocsin.views.compile.expressions import Scope, call, typed
+from tocsin.views.compile.expressions import Scope, typed
+from tocsin.views.compile.shape import check
+from tocsin.views.compile.types import call
 from tocsin.views.expression import Column, Expression, Kind, Literal, Type, columns_of, substitute
 from tocsin.views.plan import Aggregate, Group, Node, adds_one_row_per_tick, tick_keys
 from tocsin.views.window import is_bounded, regroup
@@ -20,14 +22,17 @@ CALLED = ("latest", "collect")
 
 def function_of(found: exp.Expr) -> str | None:
     """The aggregate that an expression calls."""
+    if isinstance(found, exp.Filter):
+        return function_of(found.this)
     if isinstance(found, exp.Anonymous) and found.name.lower() in CALLED:
         return str(found.name.lower())
     return "avg" if isinstance(found, exp.Avg) else NAMES.get(type(found))
 
 
 def is_aggregate(found: exp.Expr) -> bool:
-    """Whether an aggregate is called somewhere in it."""
-    return any(function_of(part) is not None for part in found.walk())
+    """Whether an aggregate is called somewhere in it; a subquery has its own."""
+    inside = found.walk(prune=lambda part: isinstance(part, exp.Query | exp.Window))
+    return any(function_of(part) is not None for part in inside)
 
 
 class Aggregates:
@@ -56,6 +61,8 @@ class Aggregates:
 
     def _resolve(self, found: exp.Expr) -> Expression | None:
         function = function_of(found)
+        if isinstance(found, exp.Filter) and function is not None:
+            found = _filtered(found, function)
         if function == "avg":
             total, number = (self._column(name, found) for name in ("sum", "count"))
             return call("/", call("real", total), number)
@@ -80,9 +87,15 @@ class Aggregates:
         return _Made(len(self._keys) + at, aggregate.type, aggregate.kind, str(found.sql()).lower())
 
     def _aggregate(self, function: str, found: exp.Expr) -> Aggregate:
+        check(found)
         written = _arguments(found)
         if any(isinstance(part, exp.Distinct) for part in written):
-            raise ViewError(f"{found.sql()}: count the rows of a view that groups by the column instead of DISTINCT")
+            keys = "".join(f"{name}, " for name, _ in self._keys)
+            inner = ", ".join(part.sql() for one in written for part in one.expressions)
+            raise ViewError(
+                f"{found.sql()}: make a view of SELECT DISTINCT {keys}{inner} … instead, and let {function} read its "
+                "rows"
+            )
         if any(is_aggregate(part) for part in written):
             raise ViewError(f"{found.sql()}: an aggregate of an aggregate needs a view of its own for the inner one")
         if function == "count" and (not written or isinstance(written[0], exp.Star)):
@@ -157,4 +170,24 @@ def _arguments(found: exp.Expr) -> list[exp.Expr]:
         return list(found.expressions)
     if isinstance(found, exp.ArgMax):
         return [found.this, found.expression]
-    return [part for part in (found.this, *found.expressions) if part is not None]
+    written = [part for part in (found.this, *found.expressions) if part is not None]
+    if isinstance(found, exp.Max | exp.Min) and len(written) == 1 and isinstance(written[0], exp.Distinct):
+        return list(written[0].expressions)  # repeats change no extreme
+    return written
+
+
+def _filtered(found: exp.Filter, function: str) -> exp.Expr:
+    """FILTER (WHERE …) is CASE WHEN … inside: aggregates pass over null."""
+    if function == "collect":
+        raise ViewError(f"{found.sql()}: collect from a view that has the WHERE")
+    inner: exp.Expr = found.this.copy()
+    first = _arguments(inner)[:1]
+    if first and isinstance(first[0], exp.Distinct):
+        raise ViewError(f"{found.sql()}: let a view with SELECT DISTINCT … WHERE … be read instead")
+    value = exp.true() if not first or isinstance(first[0], exp.Star) else first[0].copy()
+    case = exp.Case(ifs=[exp.If(this=found.expression.this.copy(), true=value)])
+    if isinstance(inner, exp.Anonymous):
+        inner.set("expressions", [case, *inner.expressions[1:]])
+    else:
+        inner.set("this", case)
+    return inner

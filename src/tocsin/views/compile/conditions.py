@@ -8,13 +8,14 @@ from sqlglot.errors import SqlglotError
 
 from tocsin.errors import ViewError
 from tocsin.views.compile.select import Query
+from tocsin.views.compile.statements import TocsinViews
 from tocsin.views.plan import Node, Project, Select
 
 
 def compile_condition(view: str, node: Node, text: str) -> tuple[Select, ...]:
     """Selections over the rows of a view, the first to be taken first; ViewError if it needs more than one row."""
     try:
-        found = sqlglot.parse_one(text)
+        found = sqlglot.parse_one(text, dialect=TocsinViews)
     except SqlglotError:
         raise ViewError("the condition cannot be read: write it as after WHERE, such as high > 80", view) from None
     except RecursionError:

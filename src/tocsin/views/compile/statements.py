@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
@@ -29,6 +32,22 @@ TYPES = {
     exp.DataType.Type.BOOLEAN: Type.BOOLEAN,
 }
 
+ALWAYS = (exp.PrimaryKeyColumnConstraint, exp.NotNullColumnConstraint, exp.UniqueColumnConstraint)  # of a tick
+
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it warns of is refused here, in our words
+
+
+class TocsinViews(Dialect):
+    """SQL as views have it: names in "double quotes" or `backquotes`, null after everything else unless told."""
+
+    NULL_ORDERING = "nulls_are_last"
+
+    class Tokenizer(Tokenizer):
+        """Both kinds of quotes."""
+
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+
+
 Refuse = Callable[[ViewError], None]
 
 
@@ -43,7 +62,7 @@ class ViewText:
 def statements(text: str, refuse: Refuse) -> Iterator[Relation | ViewText]:
     """The relations and views of a text, in its order."""
     try:
-        tokens = Tokenizer().tokenize(text)
+        tokens = sqlglot.tokenize(text, read=TocsinViews)
     except SqlglotError as error:
         raise ViewError(f"the text cannot be read as SQL: {_short(error)}") from error
     for part in _split(tokens):
@@ -56,7 +75,7 @@ def statements(text: str, refuse: Refuse) -> Iterator[Relation | ViewText]:
 def split(text: str) -> list[tuple[int, str]]:
     """The statements of a text, each with the line (from 1) that it begins on; ViewError if it is no SQL at all."""
     try:
-        tokens = Tokenizer().tokenize(text)
+        tokens = sqlglot.tokenize(text, read=TocsinViews)
     except SqlglotError as error:
         raise ViewError(f"the text cannot be read as SQL: {_short(error)}") from error
     return [(part[0].line, text[part[0].start : part[-1].end + 1]) for part in _split(tokens)]
@@ -89,16 +108,18 @@ def _statement(text: str, tokens: list[Token]) -> Relation | ViewText:
             sql = sql[:at] + "TABLE" + sql[at + len(token.text) :]
             break
     try:
-        found = sqlglot.parse_one(sql)
+        found = sqlglot.parse_one(sql, dialect=TocsinViews)
     except SqlglotError as error:
         raise ViewError(f"cannot be read as SQL: {_short(error)}", _name_in(tokens) or where) from error
     except RecursionError as error:
         raise ViewError("it is nested too deeply: split it into several views", _name_in(tokens) or where) from error
     if not isinstance(found, exp.Create) or found.args.get("kind") not in ("TABLE", "VIEW"):
-        raise ViewError("only CREATE RELATION and CREATE VIEW … AS SELECT … can stand here", where)
+        raise ViewError("only CREATE RELATION and CREATE VIEW … AS SELECT … can stand here", _name_in(tokens) or where)
     if found.args["kind"] == "TABLE":
         return _relation(found)
     query = found.expression
+    if found.this.args.get("db"):
+        raise ViewError(f"a view has a name without dots, not {found.this.sql()}", _name_in(tokens) or where)
     if isinstance(found.this, exp.Schema) or query is None:
         raise ViewError("write CREATE VIEW name AS SELECT …, with column names as aliases", _name_in(tokens) or where)
     return ViewText(found.this.name, query)
@@ -116,7 +137,8 @@ def _name_in(tokens: list[Token]) -> str:
 def _short(error: SqlglotError) -> str:
     """sqlglot's first line, without its colours and inner names."""
     first = str(error).split("\n", maxsplit=1)[0]
-    return re.sub(r"<Token .*?text: (.*?), line: .*?>", r"\1", re.sub(r"\x1b\[\d+m", "", first))
+    plain = re.sub(r"<class '[\w.]*?(\w+)'>", r"\1", re.sub(r"\x1b\[\d+m", "", first))
+    return re.sub(r"<Token .*?text: (.*?), line: .*?>", r"\1", plain)
 
 
 def _relation(created: exp.Create) -> Relation:
@@ -134,6 +156,7 @@ def _relation(created: exp.Create) -> Relation:
         if column.lower() in map(str.lower, found):
             raise ViewError(f"column {column} is there twice", name)
         found[column] = _type(definition, name)
+        _check_constraints(definition, name)
     tick = next((column for column in found if column.lower() == "tick"), None)
     if tick is None:
         found = {"tick": Type.INTEGER, **found}
@@ -143,6 +166,17 @@ def _relation(created: exp.Create) -> Relation:
         found = {("tick" if column == tick else column): kind for column, kind in found.items()}
     columns = tuple(Column(at, kind, Kind.FINAL, column) for at, (column, kind) in enumerate(found.items()))
     return Relation(name, columns)
+
+
+def _check_constraints(definition: exp.ColumnDef, relation: str) -> None:
+    """What is true of every tick may be said of it; nothing else would be checked."""
+    for constraint in definition.args.get("constraints") or ():
+        if definition.name.lower() != "tick" or not isinstance(constraint.args.get("kind"), ALWAYS):
+            raise ViewError(
+                f"column {definition.name}: {constraint.sql()} is not checked, so leave it out; what an event leaves "
+                "out is null",
+                relation,
+            )
 
 
 def _type(definition: exp.ColumnDef, relation: str) -> Type:

@@ -393,10 +393,13 @@ class Desk:
         for former in record.formers.keys() & self.routes.retired:
             nothing = Handed(record.client, record.epoch, (), True)
             effects += self._on_handed(nothing, former, 0, now)
-        for former, upto in record.formers.items():
-            question = Collect(record.client, record.epoch, upto, record.is_settled)
-            effects += self.routes.relay(former, question, now)
+        for former in list(record.formers):
+            effects += self._collect_from(former, record, now)
         return effects
+
+    def _collect_from(self, former: Address, record: Record, now: Seconds) -> list[Effect]:
+        question = Collect(record.client, record.epoch, record.formers[former], record.is_settled)
+        return self.routes.relay(former, question, now)
 
     def _on_collect(self, message: Collect, origin: Address, hops: int, now: Seconds) -> list[Effect]:
         record = self.records.get(message.client)
@@ -441,8 +444,9 @@ class Desk:
         record.unanswered.discard(origin)
         if not record.unanswered and record.held:
             effects += self._release_held(record, now)
-        if message.stored and not message.is_released:
-            effects += self._collect(record, now)  # so that it can drop what is here now
+        if not message.is_released and record.formers[origin] > upto:
+            # So that it can drop what is here now. Only who has given something new, or questions and answers multiply.
+            effects += self._collect_from(origin, record, now)
         return effects
 
 
