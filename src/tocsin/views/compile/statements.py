@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import exp, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
-from sqlglot.tokens import Tokenizer
 
 from tocsin.errors import ViewError
 from tocsin.views.expression import Column, Kind, Type
@@ -42,7 +41,7 @@ class TocsinViews(Dialect):
 
     NULL_ORDERING = "nulls_are_last"
 
-    class Tokenizer(Tokenizer):
+    class Tokenizer(tokens.Tokenizer):
         """Both kinds of quotes."""
 
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
