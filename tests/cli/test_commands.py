@@ -397,6 +397,12 @@ def test_output_that_cannot_be_written_is_told_in_a_line(write) -> None:
     assert done.stderr == b"tocsin match: standard output cannot be written: No space left on device\n"
 
 
+def test_a_node_refuses_an_analysis_that_is_none(tmp_path: Path, capsys) -> None:
+    assert main(["node", "run", "--data", str(tmp_path / "node"), "--analysis", "title=french"]) == 2
+    assert "french" in capsys.readouterr().err
+    assert not (tmp_path / "node").exists()
+
+
 def test_every_command_has_help() -> None:
     for command in ["match", "search", "explain", "tour"]:
         with pytest.raises(SystemExit) as stop:

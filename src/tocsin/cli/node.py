@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from tocsin.cli.collection import analysis_argument
 from tocsin.cli.console import say
 from tocsin.errors import SettingError
 from tocsin.net import control
@@ -14,6 +15,7 @@ from tocsin.net.identity import endpoint
 from tocsin.net.limits import DEFAULT_LIMITS, NetLimits
 from tocsin.net.superpeers import SuperpeerHostSettings, run_superpeer
 from tocsin.overlay.placement.superpeers.settings import SuperpeerSettings
+from tocsin.text import Analysis
 
 NAME = "node"
 HELP = "run a node of the overlay, or ask one how it is"
@@ -99,6 +101,7 @@ def _running(command: argparse.ArgumentParser) -> None:
         "--disk-bytes-max", metavar="N", type=int, default=DEFAULT_LIMITS.disk_bytes_max,
         help=f"what the journal may take (default {DEFAULT_LIMITS.disk_bytes_max})",
     )  # fmt: skip
+    analysis_argument(command)  # that of the sites of the ring
 
 
 def run(given: argparse.Namespace) -> int:
@@ -127,7 +130,7 @@ def run(given: argparse.Namespace) -> int:
         founds=given.action == "run" and given.found, chord=paced(given.tick),
         limits=NetLimits(clock_seconds_max=given.clock_seconds_max, disk_bytes_max=given.disk_bytes_max),
     )  # fmt: skip
-    return run_host(settings, say)
+    return run_host(settings, say, Analysis.parse(given.analysis))
 
 
 def _run_superpeer(given: argparse.Namespace) -> int:

@@ -133,6 +133,8 @@ class BestStep:
             if self._told.get(key) != shown:
                 told.append(shown)
                 self._told[key] = shown
+                if shown.present is False and all(map(is_final, row.cells)):
+                    del self._told[key]  # nothing can be said of it any more, so it need not be known
         return told
 
     def _is_best(self, key: Key, top: set[Key], complete: bool) -> Value:
