@@ -173,7 +173,7 @@ def trees(most: int = 12) -> st.SearchStrategy[Query]:
         st.builds(Exists, FIELD_NAMES),
         ranges(FIELD_NAMES, NUMBER_BOUNDS),
         ranges(FIELD_NAMES, DATE_BOUNDS),
-        st.builds(Similar, FIELD_NAMES, TEXTS, st.floats(0, 1)),
+        st.builds(Similar, FIELD_NAMES, TEXTS, st.floats(0, 1).map(lambda one: round(one, 12))),
     )
     return joined(atoms, st.tuples(FIELD_NAMES, FIELD_NAMES), most)
 
