@@ -447,7 +447,9 @@ class Absurd:
         return self.made(self.chance.choice(self.types), depth)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 60))])
+@pytest.mark.parametrize(
+    "seed", [0, 18, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60) if seed not in (0, 18))]
+)
 def test_no_absurd_message_makes_a_super_peer_or_a_client_fail(seed):
     absurd, alone = Absurd(seed), Alone()
     client = Client("ann@h0:1", ["s0"], KNOWLEDGE)

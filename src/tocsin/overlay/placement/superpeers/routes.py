@@ -33,6 +33,7 @@ from tocsin.overlay.placement.superpeers.settings import SuperpeerSettings
 Inner: TypeAlias = Callable[[Any, Address, int, Seconds], list[Effect]]
 """Takes a relayed message, who sent it, over how many links."""
 HOPS_MAX = 64
+NUMBER_MAX = 1 << 62
 RETIRED = b"!"
 """What the names of retired super-peers on the disk begin with."""
 
@@ -205,6 +206,11 @@ class Routes:
         effects: list[Effect] = []
         new, before = [], self.retired
         for state in message.states:
+            if (
+                max(state.life, state.number) >= NUMBER_MAX
+            ):  # nobody gets there by counting, and none would come after it
+                effects += self.refuse("malformed", sender, f"a link state of {state.origin} with an absurd number")
+                continue
             known = self._states.get(state.origin)
             if known is not None and (known.life, known.number) >= (state.life, state.number):
                 continue
