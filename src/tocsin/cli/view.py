@@ -56,7 +56,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     action.add_argument(
         "--spark", metavar="MASTER", nargs="?", const=LOCAL,
-        help=f"let Spark group and join each batch, with the same result: {LOCAL} (the default) or a cluster",
+        help=f"let Spark group and join each batch, with the same rows (of one batch in any order): "
+        f"{LOCAL} (the default) or a cluster",
     )  # fmt: skip
     action.add_argument("--plan", action="store_true", help="print the plan to standard error first")
     view_site.arguments(actions)
