@@ -213,7 +213,7 @@ class Items:
     """Items of every kind that no other component keeps."""
 
     __slots__ = (
-        "_charge", "_last", "_pages", "_pending", "_questions", "_tick", "_watchers",
+        "_bringing", "_charge", "_last", "_pages", "_pending", "_questions", "_tick", "_watchers",
         "chord", "me", "membership", "store",
     )  # fmt: skip
     name = "items"
@@ -227,6 +227,7 @@ class Items:
         self._questions: dict[int, _Question] = {}
         self._pending: dict[int, tuple[Put, set[Address]]] = {}
         self._charge: dict[Address, tuple[Key, Key, int]] = {}
+        self._bringing: set[Key] = set()  # put again by this node, and nobody has asked it to keep a copy since
         self._pages: dict[Address, Key] = {}  # how far an owner was told what is kept for it, where that is much
         self._watchers: dict[int, list[Watcher]] = {}
         membership.keyed[OTHER_KINDS] = self
@@ -355,21 +356,26 @@ class Items:
         if any(question.key == key for question in self._questions.values()):
             return []
         items = self.store.at(key)
+        self._bringing.add(key)
 
         def safe(answer: tuple[Item, ...] | None, now: Seconds) -> list[Effect]:
-            if answer is not None and self.store.at(key) == items and self.chord.owns(key) is False:
+            is_stray = key in self._bringing  # else the owner counts on the copy here, though its digest is yet to come
+            self._bringing.discard(key)
+            if is_stray and answer is not None and self.store.at(key) == items and self.chord.owns(key) is False:
                 self.store.drop(key)
             return []
 
         return self.put(items, now, safe)
 
     def _on_replicate(self, message: Replicate, now: Seconds) -> list[Effect]:
+        self._bringing.difference_update(item.key for item in message.items)
         self._merge(message.items)
         return [Send(message.sender.address, Replicated(message.number, self.me))] if message.number else []
 
     def _on_digest(self, message: Digest, now: Seconds) -> list[Effect]:
         low, high = message.low, message.sender.key
         self._charge[message.sender.address] = low, high, self._tick + CHARGE_TICKS
+        self._bringing = {key for key in self._bringing if not is_between(key, low, high)}
         mine, theirs = (marks or (0,) * BUCKETS for marks in (self.store.marks_in(low, high), message.marks))
         if mine == theirs or len(theirs) != BUCKETS:
             return []

@@ -21,7 +21,8 @@ A node gives only what it has. It knows the line of those before it (the one bef
 is lost and somebody from further back claims, everybody whom that skips is silent, too, and the copies that the claimer
 needs may be theirs alone. So the claimer is sent to the first of them that speaks; if too many are silent, it must wait
 until one speaks or `doubt_seconds` have passed. Else a node that has copies of two ranges could hand over a third, of
-which it has nothing, to a node that begins again with an empty disk.
+which it has nothing, to a node that begins again with an empty disk. A leaver's range is refused for the same reason:
+whoever took it would own all that lies between.
 """
 
 from __future__ import annotations
@@ -438,11 +439,8 @@ class Membership:
             return []
         if sender.key == self.me.key:
             return [Send(sender.address, Neighbours(self.me, self.me, (), ()))]
-        if chord.predecessor is None:
-            if (nearer := self._between(sender)) is not None:
-                return [Send(sender.address, Neighbours(self.me, nearer, chord.table.successors, tuple(self._lost)))]
-            if self._skips(sender, now):
-                return []
+        if chord.predecessor is None and (refusal := self._refuse_skipping(sender, now)) is not None:
+            return refusal
         low = chord.predecessor
         is_alone = low is None and not chord.table.successors
         if low is not None and low.address == sender.address:
@@ -461,6 +459,12 @@ class Membership:
             return effects
         page = self._page(sender.key, self._giving[2], self._giving[1], message.cursor, False)
         return [Send(sender.address, page), *effects]
+
+    def _refuse_skipping(self, sender: Peer, now: Seconds) -> list[Effect] | None:
+        """What a node is told that would be before this one, but others are, or may be; None: it may be."""
+        if (nearer := self._between(sender)) is not None:
+            return [Send(sender.address, Neighbours(self.me, nearer, self.chord.table.successors, tuple(self._lost)))]
+        return [] if self._skips(sender, now) else None
 
     def _on_hand_over(self, message: HandOver, now: Seconds) -> list[Effect]:
         return self._take_from_leaver(message, now) if message.is_leaving else self._take_claimed(message, now)
@@ -511,6 +515,8 @@ class Membership:
             mine is not None and mine != sender and not is_between(sender.key, mine.key, self.me.key)
         ):
             return []
+        if mine is None and (refusal := self._refuse_skipping(sender, now)) is not None:
+            return refusal  # the ranges between would come with it, and their copies are elsewhere
         self._take(message.items, now)
         effects: list[Effect] = [Send(sender.address, Taken(self.me, message.cursor + len(message.items)))]
         if message.is_last:
