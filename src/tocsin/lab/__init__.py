@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from tocsin.lab.result import Result
+from tocsin.lab.sweep import Sweep, in_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,23 +18,34 @@ class Experiment:
 
     module: str
     about: str
+    sweeps: bool = True
+    """Has it configurations that can be measured side by side? Not if it measures times, or has one only."""
 
-    def run(self, scale: str, seed: int) -> Result:
+    def run(self, scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
         """Runs it at this scale ("small" or "paper")."""
-        found: Result = import_module(f"tocsin.lab.{self.module}").run(scale, seed)
+        run = import_module(f"tocsin.lab.{self.module}").run
+        found: Result = run(scale, seed, sweep) if self.sweeps else run(scale, seed)
         return found
 
 
 EXPERIMENTS = {
-    "dhtrie-latency": Experiment("dhtrie_latency", "DHTrie, Figure 2(b): latency of six variants of multicast"),
-    "dhtrie-traffic": Experiment("dhtrie_traffic", "DHTrie, Figure 2(a): traffic of six variants of multicast"),
-    "maps-recall": Experiment("maps_recall", "MAPS, Figure 4: recall against ρ for several α, while topics shift"),
+    "dhtrie-latency": Experiment(
+        "dhtrie_latency", "DHTrie, Figure 2(b): latency of six variants of multicast", sweeps=False
+    ),
+    "dhtrie-traffic": Experiment(
+        "dhtrie_traffic", "DHTrie, Figure 2(a): traffic of six variants of multicast", sweeps=False
+    ),
+    "maps-recall": Experiment(
+        "maps_recall", "MAPS, Figure 4: recall against ρ for several α, while topics shift", sweeps=False
+    ),
     "maps-tradeoff": Experiment("maps_tradeoff", "MAPS, Table 1: messages and recall against DHTrie, by rate"),
     "smartseer-architectures": Experiment(
         "smartseer_architectures", "SmartSeer §III-A: pull, mirroring, partition by id and by word"
     ),
     "smartseer-join": Experiment("smartseer_join", "SmartSeer §V-A, Figure 1: joins against the length of lists"),
-    "smartseer-lists": Experiment("smartseer_lists", "SmartSeer §V, Figure 5: how long lists of queries are"),
+    "smartseer-lists": Experiment(
+        "smartseer_lists", "SmartSeer §V, Figure 5: how long lists of queries are", sweeps=False
+    ),
     "smartseer-notification": Experiment(
         "smartseer_notification", "SmartSeer §V-D, Figure 4: naive, clustered, broadcast"
     ),
@@ -42,12 +54,18 @@ EXPERIMENTS = {
         "smartseer_selectivity", "SmartSeer §V-B, Figure 2: joins against words per query"
     ),
     "smartseer-skew": Experiment("smartseer_skew", "SmartSeer §V-C, Figure 3: queries of other skews"),
-    "smartseer-throughput": Experiment("smartseer_throughput", "SmartSeer §V, the deployment: documents a day by join"),
-    "p2p-diet": Experiment("p2p_diet", "P2P-DIET §4.1, Figures 2 and 3: filtering time of four algorithms"),
+    "smartseer-throughput": Experiment(
+        "smartseer_throughput", "SmartSeer §V, the deployment: documents a day by join", sweeps=False
+    ),
+    "p2p-diet": Experiment(
+        "p2p_diet", "P2P-DIET §4.1, Figures 2 and 3: filtering time of four algorithms", sweeps=False
+    ),
     "superpeer-pruning": Experiment(
         "superpeer_pruning", "P2P-DIET §3: what advertisements and the poset of queries save"
     ),
-    "xml-automaton": Experiment("xml_automaton", "XML filtering §5 and §6, Figures 4 and 5(c): the shared automaton"),
+    "xml-automaton": Experiment(
+        "xml_automaton", "XML filtering §5 and §6, Figures 4 and 5(c): the shared automaton", sweeps=False
+    ),
     "xml-balance": Experiment("xml_balance", "XML filtering §6.4, Figure 7: storage and filtering load of peers"),
     "xml-iterative-recursive": Experiment(
         "xml_iterative_recursive", "XML filtering §6.1, Figure 3: iterative against recursive execution"

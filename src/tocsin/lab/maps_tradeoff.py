@@ -11,11 +11,13 @@ rate of publication (it is swept), how many subscriptions there are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
+from tocsin.lab.sweep import Sweep, in_turn
 from tocsin.overlay.multicast import Method
 from tocsin.overlay.placement.publishers.settings import Approximate, PublishersSettings
 from tocsin.sim.maps import Batch, History, ShiftSettings, Workload, hear
@@ -68,14 +70,11 @@ class Cost:
     """Without FCache."""
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Counts both systems at every rate, and judges the claims."""
     size = SCALES[scale]
     notes = Notes(seed)
-    for rate in size.rates:
-        shape = ShiftSettings(publishers=size.publishers, documents=size.publishers * 20 * rate, queries=size.queries)
-        history = History(Workload(shape, seed))
-        _measure(notes, size, rate, seed, history)
+    notes.gather(sweep([partial(measure, size, rate, seed) for rate in size.rates]))
     savings = _save(notes, seed)
     panels = [
         Panel("rate", "messages", f"messages of an interval, α = {ALPHA}", "documents of a publisher in an interval",
@@ -135,9 +134,11 @@ def _casts(size: Scale, seed: int) -> tuple[Workload, Batch]:
     return workload, Batch(batch.publishers[order], batch.holds[order], batch.background[order])
 
 
-def _measure(notes: Notes, size: Scale, rate: int, seed: int, history: History) -> None:
+def measure(size: Scale, rate: int, seed: int) -> Notes:
+    """Both systems, with so many documents of a publisher in an interval."""
+    shape = ShiftSettings(publishers=size.publishers, documents=size.publishers * 20 * rate, queries=size.queries)
+    notes, history = Notes(seed), History(Workload(shape, seed))
     cost = _cost(size, rate, seed, history)
-    shape = history.workload.settings
     meter = Meter(history.workload)
     times = shape.intervals - shape.first
     every = shape.queries * times / size.publishers  # what was counted of what there is in one interval
@@ -158,6 +159,7 @@ def _measure(notes: Notes, size: Scale, rate: int, seed: int, history: History) 
         if rho in (0.1, 0.2):
             notes.add("rate", f"MAPS, ρ = {rho:g}", rate, messages=maps)
             notes.add("rate", f"MAPS, ρ = {rho:g}", rate, messages_without_notices=maps - notices / every)
+    return notes
 
 
 def _save(notes: Notes, seed: int) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,11 @@ class Notes:
     def add(self, experiment: str, variant: str, x: float, **values: float) -> None:
         """Writes one row for each value, named by its metric."""
         self.rows += (Row(experiment, variant, x, metric, float(value), self.seed) for metric, value in values.items())
+
+    def gather(self, others: Iterable[Notes]) -> None:
+        """Adds what configurations measured, in their order."""
+        for other in others:
+            self.rows += other.rows
 
     def of(self, experiment: str, variant: str, metric: str) -> dict[float, float]:
         """What was measured, by x."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
 from tocsin.lab.smartseer_scene import Scene, news
+from tocsin.lab.sweep import Sweep, in_turn
 from tocsin.match.rendezvous.architectures import ById, ByWord, Mirror, Traffic, pull, push
 from tocsin.match.rendezvous.notification import Ring
 from tocsin.query.normal import Key
@@ -25,27 +27,32 @@ class Scale:
 SCALES = {"small": Scale(2_000, 10, (10, 100, 1_000)), "paper": Scale(50_000, 100, (10, 100, 1_000))}
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """All architectures on the same documents and queries."""
     size = SCALES[scale]
     notes = Notes(seed)
-    scene = news(seed, size.documents, queries=size.queries)
-    agree = True
-    for nodes in size.nodes:
-        found = _measure(scene, nodes, size.documents)
-        agree &= len({frozenset(traffic.matches) for traffic in found.values()}) == 1
-        for name, traffic in found.items():
-            notes.add(
-                "architectures", name, nodes,
-                nodes_per_document=traffic.nodes_per_document, bytes_per_document=traffic.bytes_per_document,
-                copies_per_query=traffic.copies / size.queries,
-            )  # fmt: skip
+    found = sweep([partial(measure, nodes, size, seed) for nodes in size.nodes])
+    notes.gather(measured for measured, _ in found)
+    agree = all(is_same for _, is_same in found)
     panels = [
         Panel("architectures", "nodes_per_document", "nodes contacted", "nodes", "per document", is_log=True),
         Panel("architectures", "bytes_per_document", "bytes", "nodes", "per document", is_log=True),
     ]
     about = {"queries": size.queries, "documents": size.documents, "nodes": list(size.nodes), "same_matches": agree}
     return Result(claims(notes, agree), notes.rows, lambda path: draw(notes, panels, path), about)
+
+
+def measure(nodes: int, size: Scale, seed: int) -> tuple[Notes, bool]:
+    """So many nodes; and whether all architectures found the same matches."""
+    notes = Notes(seed)
+    found = _measure(news(seed, size.documents, queries=size.queries), nodes, size.documents)
+    for name, traffic in found.items():
+        notes.add(
+            "architectures", name, nodes,
+            nodes_per_document=traffic.nodes_per_document, bytes_per_document=traffic.bytes_per_document,
+            copies_per_query=traffic.copies / size.queries,
+        )  # fmt: skip
+    return notes, len({frozenset(traffic.matches) for traffic in found.values()}) == 1
 
 
 def _measure(scene: Scene, nodes: int, documents: int) -> dict[str, Traffic]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
-from tocsin.lab.smartseer_scene import NAMES, news, papers
+from tocsin.lab.smartseer_scene import CORPORA, NAMES
+from tocsin.lab.sweep import Sweep, in_turn
 
 DIALOGUE, DOCUMENT, FILTER, QUERY = "Term Dialogue", "Send Document", "Bloom Filter", "Send Query"
 
@@ -27,27 +29,30 @@ SCALES = {
 }
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Measures lists of every size, and judges the claims of §V-A."""
     size = SCALES[scale]
     notes = Notes(seed)
-    for name, make in (("TREC", news), ("CiteSeer", papers)):
-        scene = make(seed, size.documents, queries=size.queries)
-        for length in size.sizes:
-            for join, value in scene.mean_bytes(length, NAMES, size.pairs).items():
-                notes.add(name, NAMES[join], length, bytes=value)
+    notes.gather(sweep([partial(measure, name, length, size, seed) for name in CORPORA for length in size.sizes]))
     panels = [
-        Panel(name, "bytes", f"Figure 1: {name}", "queries in the list", "bytes", is_log=True)
-        for name in ("TREC", "CiteSeer")
+        Panel(name, "bytes", f"Figure 1: {name}", "queries in the list", "bytes", is_log=True) for name in CORPORA
     ]
     about: dict[str, object] = {"queries": size.queries, "documents": size.documents, "words_per_query": 5}
     return Result(claims(notes), notes.rows, lambda path: draw(notes, panels, path), about)
 
 
+def measure(name: str, length: int, size: Scale, seed: int) -> Notes:
+    """Lists of one size."""
+    notes, scene = Notes(seed), CORPORA[name](seed, size.documents, queries=size.queries)
+    for join, value in scene.mean_bytes(length, NAMES, size.pairs).items():
+        notes.add(name, NAMES[join], length, bytes=value)
+    return notes
+
+
 def claims(notes: Notes) -> list[Claim]:
     """The paper's sentences on Figure 1."""
     found = []
-    for name in ("TREC", "CiteSeer"):
+    for name in CORPORA:
         taken = {variant: notes.of(name, variant, "bytes") for variant in notes.variants(name, "bytes")}
         few, many = min(taken[DIALOGUE]), max(taken[DIALOGUE])
         ends = {variant: (points[few], points[many]) for variant, points in taken.items()}

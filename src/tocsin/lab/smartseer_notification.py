@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
 from tocsin.lab.smartseer_scene import NAMES, Scene, news
+from tocsin.lab.sweep import Sweep, in_turn
 from tocsin.match.rendezvous.conversation import HEADER_BYTES, QuerySide, converse
 from tocsin.match.rendezvous.notification import LOOKUP_BYTES, Notification, Ring, plan
 from tocsin.match.rendezvous.payload import Join
@@ -30,18 +32,11 @@ SCALES = {
 }
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Counts notices, lookups and conversations."""
     size = SCALES[scale]
     notes = Notes(seed)
-    scene = news(seed, size.documents, queries=size.queries)
-    for nodes in size.nodes:
-        for kind in Notification:
-            _document(notes, scene, kind, nodes)
-        for join in JOINS:
-            for kind in (Notification.NAIVE, Notification.CLUSTERED):
-                value = _joined(scene, join, kind, nodes) / size.documents
-                notes.add("joins", f"{NAMES[join]}, {kind}", nodes, bytes=value)
+    notes.gather(sweep([partial(measure, nodes, size, seed) for nodes in size.nodes]))
     panels = [
         Panel("document", "bytes", "Figure 4(a): Send Document", "nodes", "bytes per document", is_log=True),
         Panel("joins", "bytes", "Figure 4(b)", "nodes", "bytes per document", is_log=True),
@@ -49,6 +44,18 @@ def run(scale: str, seed: int) -> Result:
     ]
     about = {"queries": size.queries, "documents": size.documents, "nodes": list(size.nodes)}
     return Result(claims(notes, size), notes.rows, lambda path: draw(notes, panels, path), about)
+
+
+def measure(nodes: int, size: Scale, seed: int) -> Notes:
+    """A ring of so many nodes."""
+    notes, scene = Notes(seed), news(seed, size.documents, queries=size.queries)
+    for kind in Notification:
+        _document(notes, scene, kind, nodes)
+    for join in JOINS:
+        for kind in (Notification.NAIVE, Notification.CLUSTERED):
+            value = _joined(scene, join, kind, nodes) / size.documents
+            notes.add("joins", f"{NAMES[join]}, {kind}", nodes, bytes=value)
+    return notes
 
 
 def _document(notes: Notes, scene: Scene, kind: Notification, nodes: int) -> None:

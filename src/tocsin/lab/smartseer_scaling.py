@@ -12,11 +12,13 @@ of documents"). The rest of three orders must come from more queries than docume
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from tocsin.lab import smartseer_scene
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
 from tocsin.lab.smartseer_scene import Scene, news
+from tocsin.lab.sweep import Sweep, in_turn
 from tocsin.match.rendezvous.architectures import ID_BYTES
 from tocsin.match.rendezvous.cost import list_selectivity, scaling_bytes
 
@@ -38,30 +40,35 @@ SCALES = {
 }
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Counts what Send Query ships for each document."""
     size = SCALES[scale]
     notes = Notes(seed)
-    for queries in size.queries:
-        scene = news(seed, size.documents, queries=queries)
-        shipped = sum(
-            len(text) for side in scene.sides for key in scene.words(side) for _, text in scene.lists.get(key.word, ())
-        )
-        settings = scene.settings
-        law = scaling_bytes(
-            queries,
-            settings.document_unique_words,
-            1.0,
-            list_selectivity(settings.vocabulary_words, settings.zipf_exponent, round(settings.query_words_mean)),
-            sum(map(len, scene.texts)) / queries,
-        )
-        mean = shipped / size.documents
-        notes.add("send query", "measured", queries, bytes=mean, beta=mean / law)
-        notes.add("send query", "law, β = 1", queries, bytes=law)
-        notes.add("instantaneous", "measured", queries, bytes=fetched_bytes(scene, documents=queries))
+    notes.gather(sweep([partial(measure, queries, size.documents, seed) for queries in size.queries]))
     panels = [Panel("send query", "bytes", "Send Query", "queries", "bytes per document", is_log=True)]
     about = {"queries": list(size.queries), "documents": size.documents}
     return Result(claims(notes), notes.rows, lambda path: draw(notes, panels, path), about)
+
+
+def measure(queries: int, documents: int, seed: int) -> Notes:
+    """So many queries."""
+    notes, scene = Notes(seed), news(seed, documents, queries=queries)
+    shipped = sum(
+        len(text) for side in scene.sides for key in scene.words(side) for _, text in scene.lists.get(key.word, ())
+    )
+    settings = scene.settings
+    law = scaling_bytes(
+        queries,
+        settings.document_unique_words,
+        1.0,
+        list_selectivity(settings.vocabulary_words, settings.zipf_exponent, round(settings.query_words_mean)),
+        sum(map(len, scene.texts)) / queries,
+    )
+    mean = shipped / documents
+    notes.add("send query", "measured", queries, bytes=mean, beta=mean / law)
+    notes.add("send query", "law, β = 1", queries, bytes=law)
+    notes.add("instantaneous", "measured", queries, bytes=fetched_bytes(scene, documents=queries))
+    return notes
 
 
 def fetched_bytes(scene: Scene, documents: int) -> float:

@@ -176,11 +176,16 @@ class Scene:
         return {join: totals[join] / len(found) for join in joins} if found else {}
 
 
+@lru_cache(maxsize=2)
 def news(seed: int, measured: int, **changes: object) -> Scene:
     """Like TREC's: about 200 different words in a document, filters of 1 Kbit."""
     return Scene(replace(TREC, **changes), seed, measured, TREC_BITS)  # type: ignore[arg-type]
 
 
+@lru_cache(maxsize=2)
 def papers(seed: int, measured: int, **changes: object) -> Scene:
     """Like CiteSeer's: about 2,000 different words in a document, filters of 10 Kbit."""
     return Scene(replace(CITESEER, **changes), seed, measured, CITESEER_BITS)  # type: ignore[arg-type]
+
+
+CORPORA = {"TREC": news, "CiteSeer": papers}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
 from tocsin.lab.smartseer_join import DIALOGUE, FILTER
-from tocsin.lab.smartseer_scene import NAMES, TREC_BITS, news, papers
+from tocsin.lab.smartseer_scene import CORPORA, NAMES, TREC_BITS
+from tocsin.lab.sweep import Sweep, in_turn
 from tocsin.match.rendezvous.bloom import CITESEER_BITS
 from tocsin.match.rendezvous.payload import Join
 
@@ -28,21 +30,25 @@ class Scale:
 SCALES = {"small": Scale(10_000, 2, 8, (2, 5, 8)), "paper": Scale(50_000, 100, 200, (2, 3, 4, 5, 6, 7, 8))}
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Measures queries of every length, and judges the claims of §V-B."""
     size = SCALES[scale]
     notes = Notes(seed)
-    for name, make in (("TREC", news), ("CiteSeer", papers)):
-        for words in size.words:
-            scene = make(seed, size.documents, queries=size.queries, query_words_mean=float(words))
-            for join, value in scene.mean_bytes(LIST, JOINS, size.pairs).items():
-                notes.add(name, NAMES[join], words, bytes=value)
+    notes.gather(sweep([partial(measure, name, words, size, seed) for name in CORPORA for words in size.words]))
     panels = [
-        Panel(name, "bytes", f"Figure 2: {name}, lists of {LIST}", "words per query", "bytes")
-        for name in ("TREC", "CiteSeer")
+        Panel(name, "bytes", f"Figure 2: {name}, lists of {LIST}", "words per query", "bytes") for name in CORPORA
     ]
     about: dict[str, object] = {"queries": size.queries, "documents": size.documents, "list": LIST}
     return Result(claims(notes), notes.rows, lambda path: draw(notes, panels, path), about)
+
+
+def measure(name: str, words: int, size: Scale, seed: int) -> Notes:
+    """Queries of one length."""
+    notes = Notes(seed)
+    scene = CORPORA[name](seed, size.documents, queries=size.queries, query_words_mean=float(words))
+    for join, value in scene.mean_bytes(LIST, JOINS, size.pairs).items():
+        notes.add(name, NAMES[join], words, bytes=value)
+    return notes
 
 
 def claims(notes: Notes) -> list[Claim]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
 from tocsin.lab.smartseer_join import DIALOGUE
-from tocsin.lab.smartseer_scene import NAMES, Scene, news, papers
+from tocsin.lab.smartseer_scene import CORPORA, NAMES, Scene
+from tocsin.lab.sweep import Sweep, in_turn
 from tocsin.match.rendezvous.payload import Join
 from tocsin.sim.workload import Skew
 
@@ -30,26 +32,31 @@ class Scale:
 SCALES = {"small": Scale(10_000, 1, 40), "paper": Scale(50_000, 50, 300)}
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Measures every skew, word by word."""
     size = SCALES[scale]
     notes = Notes(seed)
-    for name, make in (("TREC", news), ("CiteSeer", papers)):
-        for number, skew in enumerate(Skew):
-            scene = make(seed, size.documents, queries=size.queries, query_skew=skew)
-            met = sorted(len(scene.lists[key.word]) for side in scene.sides for key in scene.words(side)
-                         if key.word in scene.lists)  # fmt: skip
-            notes.add(
-                f"{name} lists", str(skew), number, longest=met[-1] if met else 0, met=len(met),
-                words=len(scene.lists), mean=len(scene.texts) / len(scene.lists),
-            )  # fmt: skip
-            for join, value in _word_by_word(scene, size.words_per_document).items():
-                notes.add(f"{name} {skew}", NAMES[join], number, bytes=value)
-                notes.add(name, NAMES[join], number, bytes=value)
+    notes.gather(sweep([partial(measure, name, skew, size, seed) for name in CORPORA for skew in Skew]))
     panels = [Panel(name, "bytes", f"Figure 3: {name}", "skew: same, more, uniform, inverse", "bytes per word")
-              for name in ("TREC", "CiteSeer")]  # fmt: skip
+              for name in CORPORA]  # fmt: skip
     about = {"queries": size.queries, "documents": size.documents, "skews": [str(skew) for skew in Skew]}
     return Result(claims(notes), notes.rows, lambda path: draw(notes, panels, path), about)
+
+
+def measure(name: str, skew: Skew, size: Scale, seed: int) -> Notes:
+    """One skew."""
+    notes, number = Notes(seed), list(Skew).index(skew)
+    scene = CORPORA[name](seed, size.documents, queries=size.queries, query_skew=skew)
+    met = sorted(len(scene.lists[key.word]) for side in scene.sides for key in scene.words(side)
+                 if key.word in scene.lists)  # fmt: skip
+    notes.add(
+        f"{name} lists", str(skew), number, longest=met[-1] if met else 0, met=len(met),
+        words=len(scene.lists), mean=len(scene.texts) / len(scene.lists),
+    )  # fmt: skip
+    for join, value in _word_by_word(scene, size.words_per_document).items():
+        notes.add(f"{name} {skew}", NAMES[join], number, bytes=value)
+        notes.add(name, NAMES[join], number, bytes=value)
+    return notes
 
 
 def _word_by_word(scene: Scene, most: int) -> dict[Join, float]:
@@ -75,7 +82,7 @@ def _spread(notes: Notes, name: str) -> str:
 def claims(notes: Notes) -> list[Claim]:
     """The paper's sentences on Figure 3."""
     found = []
-    for name in ("TREC", "CiteSeer"):
+    for name in CORPORA:
         longest = {skew: max(notes.of(f"{name} lists", str(skew), "longest").values()) for skew in Skew}
         even = (Skew.UNIFORM, Skew.INVERSE)
         found.append(

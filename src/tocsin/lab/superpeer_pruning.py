@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
+from tocsin.lab.sweep import Sweep, in_turn
 from tocsin.model import Document
 from tocsin.overlay.placement.superpeers.poset import Poset
 from tocsin.overlay.placement.superpeers.settings import SuperpeerSettings
@@ -111,40 +113,47 @@ def play(workload: Workload, changes: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def sweep(notes: Notes, scale: Scale, seed: int) -> None:
-    """Which queries are forwarded, by how many there are at an access point."""
-    for number in scale.per_access:
-        workload = Workload(replace(scale, queries=number // 2), scale.superpeers[0], seed)
-        own = {place: Poset(NO_KNOWLEDGE.analysis) for place in workload.links}
-        common = Poset(NO_KNOWLEDGE.analysis)
-        for id, (name, text) in enumerate(workload.queries):
-            query = parse(text)
-            own[workload.clients[name]].add(str(id), query)
-            common.add(str(id), query)
-        total = len(workload.queries)
-        forwarded = sum(len(one.forwarded()) for one in own.values())
-        notes.add("poset", "of one access point", number, forwarded_share=forwarded / total)
-        notes.add("poset", "of all", number, forwarded_share=len(common.forwarded()) / total)
+def forwarded(number: int, scale: Scale, seed: int) -> Notes:
+    """Which queries are forwarded, if so many are at an access point."""
+    notes = Notes(seed)
+    workload = Workload(replace(scale, queries=number // 2), scale.superpeers[0], seed)
+    own = {place: Poset(NO_KNOWLEDGE.analysis) for place in workload.links}
+    common = Poset(NO_KNOWLEDGE.analysis)
+    for id, (name, text) in enumerate(workload.queries):
+        query = parse(text)
+        own[workload.clients[name]].add(str(id), query)
+        common.add(str(id), query)
+    total = len(workload.queries)
+    sent = sum(len(one.forwarded()) for one in own.values())
+    notes.add("poset", "of one access point", number, forwarded_share=sent / total)
+    notes.add("poset", "of all", number, forwarded_share=len(common.forwarded()) / total)
+    return notes
 
 
-def run(scale: str, seed: int) -> Result:
+def prune(superpeers: int, scale: Scale, seed: int) -> tuple[Notes, bool]:
+    """All variants on so many super-peers; and whether clients heard and found the same in all."""
+    notes, workload = Notes(seed), Workload(scale, superpeers, seed)
+    results = {variant: play(workload, changes) for variant, changes in VARIANTS.items()}
+    for variant, result in results.items():
+        notes.add(
+            "pruning", variant, superpeers,
+            forwarded_share=result["forwarded"] / len(workload.queries),
+            forwards_per_query=result["forwards"] / len(workload.queries),
+            questions_per_search=result["questions"] / len(workload.searches),
+            answers_per_search=result["answers"] / len(workload.searches),
+            messages=result["messages"], notices=len(result["heard"]), found=sum(map(len, result["found"])),
+        )  # fmt: skip
+    first, *rest = [(result["heard"], result["found"]) for result in results.values()]
+    return notes, all(one == first for one in rest)
+
+
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Counts, and judges the claims."""
-    notes, equal = Notes(seed), True
-    sweep(notes, SCALES[scale], seed)
-    for superpeers in SCALES[scale].superpeers:
-        workload = Workload(SCALES[scale], superpeers, seed)
-        results = {variant: play(workload, changes) for variant, changes in VARIANTS.items()}
-        plain = results["neither"]
-        for variant, result in results.items():
-            equal &= (result["heard"], result["found"]) == (plain["heard"], plain["found"])
-            notes.add(
-                "pruning", variant, superpeers,
-                forwarded_share=result["forwarded"] / len(workload.queries),
-                forwards_per_query=result["forwards"] / len(workload.queries),
-                questions_per_search=result["questions"] / len(workload.searches),
-                answers_per_search=result["answers"] / len(workload.searches),
-                messages=result["messages"], notices=len(result["heard"]), found=sum(map(len, result["found"])),
-            )  # fmt: skip
+    size, notes = SCALES[scale], Notes(seed)
+    notes.gather(sweep([partial(forwarded, number, size, seed) for number in size.per_access]))
+    found = sweep([partial(prune, superpeers, size, seed) for superpeers in size.superpeers])
+    notes.gather(measured for measured, _ in found)
+    equal = all(is_same for _, is_same in found)
     panels = [
         Panel("pruning", "forwards_per_query", "continuous queries", "super-peers", "links crossed per query"),
         Panel("pruning", "questions_per_search", "one-time queries", "super-peers", "links crossed per query"),

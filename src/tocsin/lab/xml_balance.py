@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from tocsin.lab.notes import Notes
 from tocsin.lab.result import Claim, Result
-from tocsin.lab.xml_scene import AGGREGATED, DISTINCT, NEWS, SCALES, Workload, about, growing, publishers, workload
+from tocsin.lab.sweep import Sweep, in_turn
+from tocsin.lab.xml_scene import (
+    AGGREGATED,
+    DISTINCT,
+    NEWS,
+    SCALES,
+    Scale,
+    Workload,
+    about,
+    growing,
+    publishers,
+    workloads,
+)
 from tocsin.overlay.placement.states.settings import StateSettings
 from tocsin.sim.bulk import Counts
 from tocsin.sim.states import virtual_ring
@@ -25,23 +38,34 @@ FILTERING_MAX = 0.005
 BEFORE, AFTER = "without balancing", "with balancing"
 
 
-def run(scale: str, seed: int) -> Result:
+Curves = dict[str, dict[str, Counts]]
+"""Loads of the peers, ranked: of an experiment, before and after."""
+
+
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Storage with one and three nodes for each peer; requests before and after shedding."""
     size, notes = SCALES[scale], Notes(seed)
     size = replace(size, sizes=size.sizes[-1:])
-    curves: dict[str, dict[str, Counts]] = {}
-    queries: dict[str, int] = {}
-    loads = [load for name in (NEWS, AGGREGATED) if (load := workload(name, 2 * size.documents, seed)) is not None]
-    for load in loads:
-        found = next(growing(load, seed, size, DISTINCT))
-        queries[load.name] = found.queries  # as many as are asked for, or as are found to be distinct
-        if load.name == NEWS:
-            curves["storage"] = stored(found, size.peers, notes)
-        curves[f"filtering, {load.name}"] = filtered(load, found, size.peers, notes)
+    loads = workloads((NEWS, AGGREGATED), 2 * size.documents, seed)
+    found = sweep([partial(balance, load.name, size, seed) for load in loads])
+    notes.gather(measured for measured, _, _ in found)
+    curves = {name: curve for _, some, _ in found for name, curve in some.items()}
+    queries = {load.name: count for load, (_, _, count) in zip(loads, found, strict=True)}
     return Result(
         claims(notes, scale == "paper"), notes.rows, lambda path: plot(curves, path),
         about("xml-balance", scale, seed, loads, queries=queries, virtual_nodes=VIRTUAL),
     )  # fmt: skip
+
+
+def balance(name: str, size: Scale, seed: int) -> tuple[Notes, Curves, int]:
+    """One workload; its curves; and how many queries there were: as asked for, or as are found to be distinct."""
+    notes, curves = Notes(seed), Curves()
+    [load] = workloads([name], 2 * size.documents, seed)
+    found = next(growing(load, seed, size, DISTINCT))
+    if name == NEWS:
+        curves["storage"] = stored(found, size.peers, notes)
+    curves[f"filtering, {name}"] = filtered(load, found, size.peers, notes)
+    return notes, curves, found.queries
 
 
 def share(load: Counts, of: float) -> float:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
-from tocsin.lab.xml_scene import DISTINCT, NEWS, SCALES, about, growing, measure, workload, write
+from tocsin.lab.sweep import Sweep, in_turn
+from tocsin.lab.xml_scene import (
+    DISTINCT,
+    NEWS,
+    SCALES,
+    Scale,
+    about,
+    growing,
+    measure,
+    workloads,
+    write,
+)
 from tocsin.overlay.placement.states.settings import Execution
 from tocsin.sim.ring import make_ring
 
@@ -16,21 +29,27 @@ PANELS = (
 )
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Counts both executions on the same queries and documents."""
     size, notes = SCALES[scale], Notes(seed)
-    load, ring = workload(NEWS, size.documents, seed), make_ring(size.peers)
-    assert load is not None  # its DTD is the project's own
-    for found in growing(load, seed, size, DISTINCT):
-        for execution in Execution:
-            traffic = measure(load, found, ring, seed, execution)
-            answers = traffic.answers if execution is Execution.ITERATIVE else 0  # the paper's recursion has none
-            paper = float((traffic.requests + answers).mean())
-            write(notes, str(execution), found.queries, traffic, traffic=paper, states=found.states)
+    notes.gather(sweep([partial(execute, execution, size, seed) for execution in Execution]))
+    loads = workloads([NEWS], size.documents, seed)
     return Result(
         claims(notes), notes.rows, lambda path: draw(notes, PANELS, path),
-        about("xml-iterative-recursive", scale, seed, [load]),
+        about("xml-iterative-recursive", scale, seed, loads),
     )  # fmt: skip
+
+
+def execute(execution: Execution, size: Scale, seed: int) -> Notes:
+    """One execution, while the automaton grows."""
+    notes, ring = Notes(seed), make_ring(size.peers)
+    [load] = workloads([NEWS], size.documents, seed)
+    for found in growing(load, seed, size, DISTINCT):
+        traffic = measure(load, found, ring, seed, execution)
+        answers = traffic.answers if execution is Execution.ITERATIVE else 0  # the paper's recursion has none
+        paper = float((traffic.requests + answers).mean())
+        write(notes, str(execution), found.queries, traffic, traffic=paper, states=found.states)
+    return notes
 
 
 def claims(notes: Notes) -> list[Claim]:

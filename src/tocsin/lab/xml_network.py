@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
+from tocsin.lab.sweep import Sweep, in_turn
 from tocsin.lab.xml_scene import (
     AGGREGATED,
     DISTINCT,
     NEWS,
     SCALES,
+    Scale,
     about,
     growing,
     is_flat,
     measure,
-    workload,
+    workloads,
     write,
 )
 from tocsin.sim.ring import make_ring
@@ -28,24 +31,31 @@ PANELS = (
 )
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """The same queries and documents on rings of several sizes."""
     size, notes = SCALES[scale], Notes(seed)
     size = replace(size, sizes=size.sizes[-1:])
-    loads = [load for name in (NEWS, AGGREGATED) if (load := workload(name, size.documents, seed)) is not None]
-    queries: dict[str, int] = {}
-    for load in loads:
-        found = next(growing(load, seed, size, DISTINCT))
-        queries[load.name] = found.queries  # as many as are asked for, or as are found to be distinct
-        for peers in PEERS[scale]:
-            traffic = measure(load, found, make_ring(peers), seed)
-            per_request = float((traffic.hops / traffic.requests).mean())
-            chain = float(traffic.latency.mean()) / per_request
-            write(notes, load.name, peers, traffic, hops_per_request=per_request, chain=chain)
+    loads = workloads((NEWS, AGGREGATED), size.documents, seed)
+    found = sweep([partial(publish, load.name, PEERS[scale], size, seed) for load in loads])
+    notes.gather(measured for measured, _ in found)
+    queries = {load.name: count for load, (_, count) in zip(loads, found, strict=True)}
     return Result(
         claims(notes), notes.rows, lambda path: draw(notes, PANELS, path),
         about("xml-network", scale, seed, loads, queries=queries),
     )  # fmt: skip
+
+
+def publish(name: str, rings: tuple[int, ...], size: Scale, seed: int) -> tuple[Notes, int]:
+    """One workload on all rings; and how many queries there were: as asked for, or as are found to be distinct."""
+    notes = Notes(seed)
+    [load] = workloads([name], size.documents, seed)
+    found = next(growing(load, seed, size, DISTINCT))
+    for peers in rings:
+        traffic = measure(load, found, make_ring(peers), seed)
+        per_request = float((traffic.hops / traffic.requests).mean())
+        chain = float(traffic.latency.mean()) / per_request
+        write(notes, name, peers, traffic, hops_per_request=per_request, chain=chain)
+    return notes, found.queries
 
 
 def claims(notes: Notes) -> list[Claim]:

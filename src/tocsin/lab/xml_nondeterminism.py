@@ -7,12 +7,25 @@ in the false world, on a small ring; all their messages count, those that keep t
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
-from tocsin.lab.xml_scene import DISTINCT, NEWS, SCALES, Scale, Workload, about, growing, measure, workload, write
+from tocsin.lab.sweep import Sweep, in_turn
+from tocsin.lab.xml_scene import (
+    DISTINCT,
+    NEWS,
+    SCALES,
+    Scale,
+    Workload,
+    about,
+    growing,
+    measure,
+    workloads,
+    write,
+)
 from tocsin.query.xpath.routes import EPSILON
 from tocsin.sim.faults import Faults
 from tocsin.sim.ring import make_ring
@@ -40,21 +53,39 @@ PANELS = tuple(
 )  # fmt: skip
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Four sweeps, the other knobs at their defaults."""
     size, notes = SCALES[scale], Notes(seed)
     size = replace(size, sizes=(QUERIES[scale],))
-    load = workload(NEWS, size.documents, seed)
-    assert load is not None  # its DTD is the project's own
-    ring = make_ring(size.peers)
-    for share in SHARES:
-        for name, changed in (
-            (WILDCARDS, replace(size, wildcard=share)),
-            (DESCENDANTS, replace(size, descendant=share)),
-        ):
-            found = _automaton(load, seed, changed)
-            traffic = measure(load, found, ring, seed)
-            _write(notes, name, share, found, requests=traffic.requests.mean(), latency=traffic.latency.mean())
+    notes.gather(
+        sweep([
+            *(partial(_shares, name, share, size, seed) for share in SHARES for name in (WILDCARDS, DESCENDANTS)),
+            partial(_fragments, size, seed),
+            *(partial(_churn, moves, CHURNED_RUNS[scale], seed) for moves in MOVES),
+        ])
+    )  # fmt: skip
+    [load] = workloads([NEWS], size.documents, seed)
+    return Result(
+        claims(notes), notes.rows, lambda path: draw(notes, PANELS, path),
+        about("xml-nondeterminism", scale, seed, [load], queries=size.sizes[-1]),
+    )  # fmt: skip
+
+
+def _shares(name: str, share: float, size: Scale, seed: int) -> Notes:
+    """More wildcards, or more descendants."""
+    notes, ring = Notes(seed), make_ring(size.peers)
+    [load] = workloads([NEWS], size.documents, seed)
+    changed = replace(size, wildcard=share) if name == WILDCARDS else replace(size, descendant=share)
+    found = _automaton(load, seed, changed)
+    traffic = measure(load, found, ring, seed)
+    _write(notes, name, share, found, requests=traffic.requests.mean(), latency=traffic.latency.mean())
+    return notes
+
+
+def _fragments(size: Scale, seed: int) -> Notes:
+    """States that are kept with those that so many labels lead to."""
+    notes, ring = Notes(seed), make_ring(size.peers)
+    [load] = workloads([NEWS], size.documents, seed)
     found = _automaton(load, seed, size)
     for length in LENGTHS:
         traffic = measure(load, found, ring, seed, length=length)
@@ -63,14 +94,16 @@ def run(scale: str, seed: int) -> Result:
             notes, FRAGMENTS, length, found, requests=traffic.requests.mean(), latency=traffic.latency.mean(),
             stored_per_state=stored_states(found, length) / found.states,
         )  # fmt: skip
-    for moves in MOVES:
-        runs = [churned(seed + number, moves) for number in range(CHURNED_RUNS[scale])]
-        messages, wrong = (sum(values) for values in zip(*runs, strict=True))
-        notes.add(CHURN, TANGLED, moves, messages=messages / len(runs), wrong=wrong)
-    return Result(
-        claims(notes), notes.rows, lambda path: draw(notes, PANELS, path),
-        about("xml-nondeterminism", scale, seed, [load], queries=size.sizes[-1]),
-    )  # fmt: skip
+    return notes
+
+
+def _churn(moves: int, count: int, seed: int) -> Notes:
+    """Peers come and go."""
+    notes = Notes(seed)
+    runs = [churned(seed + number, moves) for number in range(count)]
+    messages, wrong = (sum(values) for values in zip(*runs, strict=True))
+    notes.add(CHURN, TANGLED, moves, messages=messages / len(runs), wrong=wrong)
+    return notes
 
 
 def _automaton(load: Workload, seed: int, scale: Scale) -> BulkAutomaton:

@@ -6,22 +6,25 @@ query adds lies deeper, where fewer documents come: so traffic grows, but more s
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 from tocsin.lab.notes import Notes, Panel, draw
 from tocsin.lab.result import Claim, Result
+from tocsin.lab.sweep import Sweep, in_turn
 from tocsin.lab.xml_scene import (
     AGGREGATED,
     DISTINCT,
     NEWS,
     RANDOM,
     SCALES,
+    Scale,
     about,
     growing,
     is_flat,
     measure,
     slopes,
-    workload,
+    workloads,
     write,
 )
 from tocsin.sim.ring import make_ring
@@ -36,20 +39,26 @@ PANELS = (
 )
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Lets four automata grow."""
     size, notes = SCALES[scale], Notes(seed)
-    ring = make_ring(size.peers)
-    loads = [load for name in (NEWS, AGGREGATED) if (load := workload(name, size.documents, seed)) is not None]
-    for load in loads:
-        for kind in (DISTINCT, RANDOM):
-            for found in growing(load, seed, size, kind):
-                traffic = measure(load, found, ring, seed)
-                reached = float(traffic.documents.sum()) / len(load.documents)
-                write(notes, f"{load.name}, {kind}", found.queries, traffic, states=found.states, reached=reached)
+    loads = workloads((NEWS, AGGREGATED), size.documents, seed)
+    kinds = (DISTINCT, RANDOM)
+    notes.gather(sweep([partial(grow, load.name, kind, size, seed) for load in loads for kind in kinds]))
     return Result(
         claims(notes), notes.rows, lambda path: draw(notes, PANELS, path), about("xml-queries", scale, seed, loads)
     )
+
+
+def grow(name: str, kind: str, size: Scale, seed: int) -> Notes:
+    """Lets one automaton grow."""
+    notes, ring = Notes(seed), make_ring(size.peers)
+    [load] = workloads([name], size.documents, seed)
+    for found in growing(load, seed, size, kind):
+        traffic = measure(load, found, ring, seed)
+        reached = float(traffic.documents.sum()) / len(load.documents)
+        write(notes, f"{name}, {kind}", found.queries, traffic, states=found.states, reached=reached)
+    return notes
 
 
 def claims(notes: Notes) -> list[Claim]:

@@ -9,8 +9,9 @@ in each result. Traffic is counted by `sim.states_bulk`, which equals the nodes'
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -62,7 +63,11 @@ class Workload:
 
 def workload(name: str, count: int, seed: int) -> Workload | None:
     """A workload with so many documents; None if its DTDs are not at hand."""
-    folder = Path(os.environ.get("TOCSIN_DATA") or "../shared/data") / "xml"
+    return _workload(name, count, seed, Path(os.environ.get("TOCSIN_DATA") or "../shared/data") / "xml")
+
+
+@lru_cache(maxsize=2)
+def _workload(name: str, count: int, seed: int, folder: Path) -> Workload | None:
     files = {NEWS: NEWS_DTD, "NewsML": folder / "NewsMLv1.2.dtd", "DBLP": folder / "dblp.dtd"}
     if not all(files[one].is_file() for one in TYPES[name]):
         return None
@@ -72,6 +77,11 @@ def workload(name: str, count: int, seed: int) -> Workload | None:
     mixed = [text for some in zip(*texts, strict=True) for text in some][:count]
     size = sum(len(text.encode()) for text in mixed) / len(mixed)
     return Workload(name, kinds, BulkDocuments([read_markup(text) for text in mixed]), size)
+
+
+def workloads(names: Iterable[str], count: int, seed: int) -> list[Workload]:
+    """Those of the workloads whose DTDs are at hand."""
+    return [load for name in names if (load := workload(name, count, seed)) is not None]
 
 
 def query_stream(kinds: dict[str, DocumentType], seed: int, scale: Scale, distinct: bool) -> Iterator[str]:
