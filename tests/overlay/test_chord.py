@@ -9,13 +9,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from tocsin.overlay.chord import ChordSettings, Found
-from tocsin.overlay.items import Store
+from tocsin.overlay.chord import ChordSettings, Found, Route
+from tocsin.overlay.items import Put, Replicate, Replicated, Store, Values
 from tocsin.overlay.key import hashed, host_of
 from tocsin.overlay.member import Member, Router
-from tocsin.overlay.membership import Joined, Left, Refused
-from tocsin.overlay.message import Item, Message, Peer
-from tocsin.overlay.node import Deliver, Effect, Node
+from tocsin.overlay.membership import Joined, Left, Neighbours, Refused
+from tocsin.overlay.message import Item, Message, Peer, peer
+from tocsin.overlay.node import Deliver, Effect, Node, Send
 from tocsin.sim.bulk import count_hops
 from tocsin.sim.checks import Note, Scenario, run_ring, true_owner
 from tocsin.sim.faults import FaultLimits
@@ -264,3 +264,43 @@ def test_a_digest_that_was_kept_is_that_of_the_items_that_are_there():
             fresh.merge(one)
         for low, high in ((0, 25), (25, 49), (40, 10), (chance.randrange(50), chance.randrange(50))):
             assert store.marks_in(low, high) == fresh.marks_in(low, high)
+
+
+def in_the_middle() -> tuple[Member, Peer, Peer]:
+    """A node that owns the range between two others, and does not know any more."""
+    low, me, after = sorted((peer(name) for name in "abc"), key=lambda one: one.key)
+    node = Member(me.address, [low.address])
+    node.chord.is_placed = node.chord.is_ready = True
+    node.chord.predecessor = low
+    node.chord.table.set_successors([after])
+    return node, low, after
+
+
+def test_a_node_owns_nothing_while_its_successor_calls_another_its_predecessor():
+    node, low, after = in_the_middle()
+    key, had = node.me.key, list[int]()
+
+    def receiver(note: Note, keys: tuple[int, ...], hops: int, now: float) -> list[Effect]:
+        had.append(note.number)
+        return []
+
+    node.receive(Note, receiver)
+    assert node.chord.owns(key)
+    node.handle(Neighbours(after, low, (), ()), 1.0)
+    assert node.chord.owns(key) is None
+    assert node.handle(Route(key, Note(1), 1, 0, 1), 1.0) == []  # as the node before it sends it
+    assert had == []
+    node.handle(Neighbours(after, node.me, (), ()), 2.0)
+    assert node.chord.owns(key)
+    assert had == [1]
+
+
+def test_a_put_is_answered_when_the_first_replica_has_nobody_between():
+    node, low, after = in_the_middle()
+    item, values = Item(node.me.key, 7, b"name", 1, b"value"), list[list[Effect]]()
+    for number, before in enumerate((None, low, node.me), 1):
+        [sent] = node.chord.route(item.key, Put(number, low, (item,)), 1.0)
+        assert isinstance(sent, Send)
+        assert isinstance(sent.message, Replicate)
+        values.append(node.handle(Replicated(sent.message.number, after, before), 1.1))
+    assert values == [[], [], [Send(low.address, Values(3, ()))]]

@@ -387,3 +387,10 @@ def test_a_copy_that_the_owner_counts_on_is_not_dropped_as_a_stray():
     then the owner crashed, and the node took its place with nothing."""
     outcome = run_placement(553, draw_scenario(553))
     assert not outcome.violations, str(outcome)
+
+
+def test_a_query_stands_only_if_the_next_owner_has_it():
+    """Seed 3991 found it: messages were lost, a new node took over the range of one that lived, and that one, which did
+    not know it, accepted a query: its copies went past the new owner."""
+    outcome = run_placement(3991, draw_scenario(3991))
+    assert not outcome.violations, str(outcome)

@@ -3,7 +3,8 @@
 The layer above sees three verbs: put, get, watch. An item is opaque; of two with the same key, kind and name the
 higher version counts, so copies can meet in any order. A removal is an item without a value, and stays.
 
-    put         routed to the owner; answered when the owner and its replicas have it
+    put         routed to the owner; answered when the owner and its replicas have it, and the first of them says that
+                nobody is between them: else another may own the key already, and know nothing of it
     replicas    the next hosts (not: nodes) after the owner; every few ticks the owner sends them a digest of its range,
                 16 numbers whatever is stored, and only buckets that differ are exchanged
     strays      items that are in nobody's digest any more are put again, then dropped: what was accepted on the wrong
@@ -82,10 +83,11 @@ class Replicate(Message):
 @message(24)
 @dataclass(frozen=True, slots=True)
 class Replicated(Message):
-    """Done."""
+    """Done; and this node is before me."""
 
     number: int
     sender: Peer
+    before: Peer | None
 
 
 @message(25)
@@ -115,6 +117,15 @@ class _Question:
     message: Message
     then: Answer
     attempt: int = 0
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A put that replicas have not all answered; the first is the one that would own the key next."""
+
+    put: Put
+    first: Address
+    waiting: set[Address]
 
 
 def mark_of(item: Item) -> int:
@@ -225,7 +236,7 @@ class Items:
         self.store = Store(disk)
         self._last = self._tick = 0
         self._questions: dict[int, _Question] = {}
-        self._pending: dict[int, tuple[Put, set[Address]]] = {}
+        self._pending: dict[int, _Pending] = {}
         self._charge: dict[Address, tuple[Key, Key, int]] = {}
         self._bringing: set[Key] = set()  # put again by this node, and nobody has asked it to keep a copy since
         self._pages: dict[Address, Key] = {}  # how far an owner was told what is kept for it, where that is much
@@ -314,18 +325,23 @@ class Items:
         if not replicas:
             return [Send(message.sender.address, Values(message.request, ()))]
         self._last += 1
-        self._pending[self._last] = message, {peer.address for peer in replicas}
+        waiting = {peer.address for peer in replicas}
+        self._pending[self._last] = _Pending(message, replicas[0].address, waiting)
         if len(self._pending) > self.chord.settings.held_max:
             del self._pending[next(iter(self._pending))]  # whoever still waits will ask again
         return [Send(peer.address, Replicate(self.me, self._last, message.items)) for peer in replicas]
 
     def _on_replicated(self, message: Replicated, now: Seconds) -> list[Effect]:
-        put, waiting = self._pending.get(message.number, (None, set[Address]()))
-        waiting.discard(message.sender.address)
-        if put is None or waiting:
+        pending, sender, before = self._pending.get(message.number), message.sender.address, message.before
+        if pending is None:
+            return []
+        if sender == pending.first and (before is None or host_of(before.address) != host_of(self.me.address)):
+            return []  # no answer: whoever waits asks again, and may find the other owner
+        pending.waiting.discard(sender)
+        if pending.waiting:
             return []
         del self._pending[message.number]
-        return [Send(put.sender.address, Values(put.request, ()))]
+        return [Send(pending.put.sender.address, Values(pending.put.request, ()))]
 
     def _on_get(self, message: Get, keys: tuple[Key, ...], hops: int, now: Seconds) -> list[Effect]:
         alive = tuple(item for item in self.store.at(keys[0]) if item.value is not None)
@@ -370,7 +386,9 @@ class Items:
     def _on_replicate(self, message: Replicate, now: Seconds) -> list[Effect]:
         self._bringing.difference_update(item.key for item in message.items)
         self._merge(message.items)
-        return [Send(message.sender.address, Replicated(message.number, self.me))] if message.number else []
+        if not message.number:
+            return []
+        return [Send(message.sender.address, Replicated(message.number, self.me, self.chord.predecessor))]
 
     def _on_digest(self, message: Digest, now: Seconds) -> list[Effect]:
         low, high = message.low, message.sender.key
