@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass, replace
 from random import Random
 from typing import Any
 
@@ -23,7 +23,9 @@ from tocsin.overlay.message import (
     encode,
     message,
     message_types,
+    passed_on,
     peer,
+    quick,
     size_of,
 )
 from tocsin.overlay.multicast import Cast, Receipt
@@ -189,18 +191,37 @@ def test_the_wire_is_what_it_was():
     assert decode(bytes.fromhex(recorded)) == CAST
 
 
-def test_long_lists_are_packed_as_short_ones_are():
+def test_a_message_that_is_passed_on_has_the_bytes_of_a_new_one():
     """A list that goes from node to node loses its first keys; its bytes are those of a list that never had them."""
     chance, me = Random(1), peer("n1")
-    for turn in range(30):
-        keys = tuple(chance.getrandbits(chance.choice([5, 14, 30, 64])) for _ in range(chance.randint(60, 300)))
+    for turn, length in enumerate([1, 2, 15, 16, 17, 18, 40, 300, 65_538] * 3):
+        keys = tuple(chance.getrandbits(chance.choice([5, 14, 30, 64])) for _ in range(length))
         hints = tuple(chance.choice(["", "n17", "n" * 40]) for _ in keys) if turn % 2 else ()
-        while keys:
-            cast = Cast(me, turn, keys, hints, Note(turn), 1, 0, 0, 1)
+        cast = Cast(me, turn, keys, hints, Note(turn), 1, 0, 0, 1)
+        for hops in range(2, 40):
             plain = msgpack.packb(
-                [VERSION, 30, [me.key, me.address], turn, list(keys), list(hints), [900, turn], 1, 0, 0, 1]
+                [VERSION, 30, [me.key, me.address], turn, keys, hints, [900, turn], hops - 1, 0, hops * 70, 1]
             )  # fmt: skip
-            assert encode(cast) == plain
+            cast = passed_on(cast, replace(cast, last=hops * 70))
+            assert encode(cast) == encode(replace(cast)) == plain
             assert decode(plain) == cast
-            cut = chance.choice([0, 1, 1, 2, 40])
-            keys, hints = keys[cut:] if cut else (), hints[cut:]
+            cut = chance.choice([0, 0, 1, 1, 2, 10])
+            if cut >= len(keys) or (length > 300 and hops > 4):
+                break
+            keys, hints = keys[cut:], hints[cut:]
+            cast = passed_on(cast, replace(cast, keys=keys, hints=hints, hops=hops), cut)
+
+
+def test_a_payload_is_packed_once_however_often_it_is_sent():
+    payload, me = Note(7), peer("n1")
+    first, second = (Cast(me, 1, (key,), (), payload, 0, 0, 0, 0) for key in (1, 2))
+    assert encode(first)[-7:] == encode(second)[-7:]
+    assert first._kept[-1] is second._kept[-1]  # type: ignore[attr-defined]
+
+
+def test_what_is_made_quickly_is_the_same_and_as_frozen():
+    made = quick(Cast)(*[getattr(CAST, field.name) for field in fields(Cast)])
+    assert type(made) is Cast
+    assert (made, hash(made), repr(made), encode(made)) == (CAST, hash(CAST), repr(CAST), encode(CAST))
+    with pytest.raises(FrozenInstanceError):
+        made.hops = 1  # type: ignore[misc]

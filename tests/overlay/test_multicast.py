@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,14 +12,28 @@ from tests.overlay.test_chord import grow, join
 from tocsin.overlay.fcache import FCache
 from tocsin.overlay.key import hashed
 from tocsin.overlay.member import Member, Router
+from tocsin.overlay.message import Message, encode
 from tocsin.overlay.multicast import Cast, Method, Multicast, MulticastSettings, Reached, Unreached
 from tocsin.overlay.node import Effect, Send
 from tocsin.sim.checks import Note, Scenario, run_ring, true_owner
 from tocsin.sim.faults import FaultLimits, Faults
 from tocsin.sim.ring import fill, make_ring
-from tocsin.sim.world import World, constant
+from tocsin.sim.world import Place, World, constant
 
 WORDS = [hashed("word", str(number)) for number in range(300)]
+
+
+@pytest.fixture(autouse=True)
+def _bytes_are_compared(monkeypatch):
+    """Whatever is sent: bytes taken over from the message before it are those that it would have had without."""
+    send = World._send
+
+    def checked(self: World, place: Place, to: str, message: Message) -> None:
+        if isinstance(message, Cast) and message.hops > 1:
+            assert encode(message) == encode(replace(message))
+        send(self, place, to, message)
+
+    monkeypatch.setattr(World, "_send", checked)
 
 
 def cast(number: int, keys: list[int], method: Method, node: Router, now: float) -> list[Effect]:

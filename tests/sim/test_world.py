@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -41,6 +42,16 @@ def test_equal_seeds_give_equal_traces_whatever_the_hash_seed():
 def test_other_seeds_give_other_traces_and_faults():
     assert run_ring(1, SHORT).trace != run_ring(2, SHORT).trace
     assert len({str(draw_faults(seed, ["a", "b", "c"], 60)) for seed in range(50)}) == 50
+
+
+def test_a_run_leaves_the_collector_of_garbage_as_it_was():
+    before = gc.get_threshold()
+    world, seen = World(1), list[tuple[int, int, int]]()
+    world.at(1.0, lambda world: seen.append(gc.get_threshold()))
+    world.at(2.0, lambda world: world.remove("nobody"))
+    with pytest.raises(KeyError):
+        world.run()
+    assert seen != [before] == [gc.get_threshold()]
 
 
 # --- the network -----------------------------------------------------------------------------------------------------

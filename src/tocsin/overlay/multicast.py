@@ -26,7 +26,7 @@ from tocsin.overlay.chord import HOPS_MAX, Chord
 from tocsin.overlay.fcache import FCache
 from tocsin.overlay.key import BITS, MASK, Key, is_between
 from tocsin.overlay.membership import Membership
-from tocsin.overlay.message import Address, Item, Message, Peer, message
+from tocsin.overlay.message import Address, Item, Message, Peer, message, passed_on, quick
 from tocsin.overlay.node import Deliver, Effect, Handler, Seconds, Send, Token, Wake
 from tocsin.overlay.table import BACK_STEPS
 
@@ -61,7 +61,7 @@ class MulticastSettings:
     """Messages that an owner remembers so as not to take them twice."""
 
 
-@message(30)
+@message(30, kept=5)
 @dataclass(frozen=True, slots=True)
 class Cast(Message):
     """A message on its way to the owners of keys, first to that of the first."""
@@ -75,6 +75,9 @@ class Cast(Message):
     attempt: int
     last: int  # as in Route
     since: int  # hops since the last owner: too many mean that tables are wrong
+
+
+_Cast = quick(Cast)
 
 
 @message(31)
@@ -270,7 +273,11 @@ class Multicast:
                 return []
             to = hop.address
         hops, attempt = cast.hops + 1, cast.attempt
-        return [Send(to, Cast(cast.origin, cast.number, keys, hints, cast.payload, hops, attempt, last, since))]
+        further = _Cast(cast.origin, cast.number, keys, hints, cast.payload, hops, attempt, last, since)
+        cut = len(cast.keys) - len(keys)
+        if cut or hints is cast.hints:
+            passed_on(cast, further, cut)
+        return [Send(to, further)]
 
     def _have(
         self, name: tuple[Key, int], keys: tuple[Key, ...], payload: Message, hops: int, now: Seconds

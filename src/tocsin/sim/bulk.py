@@ -22,6 +22,7 @@ from tocsin.overlay.multicast import Method
 from tocsin.sim.ring import Indices, Keys, Ring
 
 Counts = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 Number = Any  # an int; in machine code an int64
 Key = Any  # in machine code a uint64
 
@@ -58,9 +59,11 @@ def count_casts(
     messages, receipts, latency = (np.zeros(documents, dtype=np.int64) for _ in range(3))
     load = np.zeros(len(ring.keys), dtype=np.int64)
     links = np.full((2, len(publications.keys) + 1), -1, dtype=np.int32)
+    owners = (np.searchsorted(ring.keys, publications.keys) % len(ring.keys)).astype(np.int32)
+    by_bit = np.ascontiguousarray(ring.finger.T)  # a list goes to nodes nearby: what it reads should lie together
     _count(
-        ring.keys, ring.finger, publications.origins, order, publications.first, publications.words, publications.keys,
-        METHODS[method], list_max, cache_entries, links, messages, receipts, latency, load,
+        ring.keys, by_bit, publications.origins, order, publications.first, publications.words, publications.keys,
+        owners, METHODS[method], list_max, cache_entries, links, messages, receipts, latency, load,
     )  # fmt: skip
     return Traffic(messages, receipts, latency, load)
 
@@ -165,63 +168,108 @@ def _order(ahead: Keys) -> Counts:
 
 @part
 def _walk(
-    nodes: Keys, finger: Indices, origin: Number, keys: Keys, owners: Indices, start: Number, end: Number, load: Counts
-) -> tuple[Number, Number]:
-    """One list on its way: hops until the last key is had, and receipts. owners: where the cache knows, else -1."""
+    nodes: Keys, finger: Indices, origin: Number, keys: Keys, owners: Indices, known: Flags, start: Number, end: Number,
+    load: Counts,
+) -> tuple[Number, Number]:  # fmt: skip
+    """One list on its way: hops until the last key is had, and receipts. known: the sender's cache has the address."""
     at, hops, receipts, index = origin, 0, 0, start
     while index < end:
-        if _owns(nodes, at, keys[index]):
+        if owners[index] == at:
             receipts += 1
-            while index < end and _owns(nodes, at, keys[index]):
+            while index < end and owners[index] == at:
                 index += 1
             continue
-        at = np.int64(owners[index]) if owners[index] >= 0 else _next_hop(nodes, finger, at, keys[index])
+        at = np.int64(owners[index]) if known[index] else _next_hop(nodes, finger, at, keys[index])
         hops += 1
         load[at] += 1
     return hops, receipts
 
 
+@part
+def _lookup(nodes: Keys, finger: Indices, origin: Number, key: Key, owner: Number, times: Number, load: Counts) -> Any:
+    """Hops to one key; every node on the way hears of it so many times."""
+    at, hops = np.int64(origin), 0
+    while at != owner:
+        at = _next_hop(nodes, finger, at, key)
+        hops += 1
+        load[at] += times
+    return hops
+
+
+@part
+def _repeat(
+    nodes: Keys, finger: Indices, origin: Number, keys: Keys, owners: Indices, hops_to: Indices, again: Counts,
+    load: Counts,
+) -> None:  # fmt: skip
+    """What a publisher sent again goes the same ways; then another publishes, and nothing is known of its ways."""
+    for word in range(len(keys)):
+        if again[word] > 0:
+            _lookup(nodes, finger, origin, keys[word], owners[word], again[word], load)
+    again[:] = 0
+    hops_to[:] = 0
+
+
 @kernel
 def _count(
-    nodes: Keys, finger: Indices, origins: Indices, order: Counts, first: Counts, words: Indices, word_keys: Keys,
-    method: Number, list_max: Number, most: Number, links: Indices,
+    nodes: Keys, by_bit: Indices, origins: Indices, order: Counts, first: Counts, words: Indices, word_keys: Keys,
+    word_owners: Indices, method: Number, list_max: Number, most: Number, links: Indices,
     messages: Counts, receipts: Counts, latency: Counts, load: Counts,
 ) -> None:  # fmt: skip
-    publisher, held = np.int64(-1), 0
+    finger = by_bit.T
+    publisher, held, longest = np.int64(-1), 0, 0
+    for document in order:
+        longest = max(longest, first[document + 1] - first[document])
+    ahead, keys = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    chosen, owners, known = np.empty(longest, np.int32), np.empty(longest, np.int32), np.zeros(longest, np.bool_)
+    # The way of a single key depends on the publisher and the word only: it is gone once, however often it is sent.
+    hops_to, again = np.zeros(len(word_keys), np.int32), np.zeros(len(word_keys), np.int64)
     for document in order:
         origin = np.int64(origins[document])
-        if most > 0 and origin != publisher:
+        if origin != publisher:
+            if method == 0 and publisher >= 0:
+                _repeat(nodes, finger, publisher, word_keys, word_owners, hops_to, again, load)
             publisher, held = origin, 0
-            _clear(links)
-        some = words[first[document] : first[document + 1]]
-        ahead = word_keys[some] - nodes[origin]
-        sorting = _order(ahead)
-        keys = np.empty(len(some), np.uint64)
-        owners = np.full(len(some), -1, np.int32)
-        count = 0
-        for place in sorting:
-            key = word_keys[some[place]]
-            if _owns(nodes, origin, key):
-                continue
-            keys[count] = key
             if most > 0:
-                found = _use(links, some[place], held, most)
+                _clear(links)
+        some = words[first[document] : first[document + 1]]
+        for place, word in enumerate(some):
+            ahead[place] = word_keys[word] - nodes[origin]
+        count = 0
+        for place in _order(ahead[: len(some)]):
+            word = some[place]
+            if word_owners[word] == origin:
+                continue
+            chosen[count], keys[count], owners[count] = word, word_keys[word], word_owners[word]
+            if most > 0:
+                found = _use(links, word, held, most)
                 held += found == 0
-                if found == 1:
-                    owner = np.searchsorted(nodes, key)
-                    owners[count] = owner if owner < len(nodes) else 0
+                known[count] = found == 1
             count += 1
         start = 0
         while start < count:
-            end = start + 1
-            if method == 1:
-                end = count
-            elif method == 2:
-                hop = _next_hop(nodes, finger, origin, keys[start])
-                while end < count and end - start < list_max and _next_hop(nodes, finger, origin, keys[end]) == hop:
-                    end += 1
-            hops, answers = _walk(nodes, finger, origin, keys, owners, start, end, load)
+            end, answers = start + 1, 1
+            if method == 0:
+                word = chosen[start]
+                if known[start]:
+                    hops: Number = 1
+                    load[owners[start]] += 1
+                elif hops_to[word] > 0:
+                    hops = hops_to[word]
+                    again[word] += 1
+                else:
+                    hops = _lookup(nodes, finger, origin, keys[start], owners[start], 1, load)
+                    hops_to[word] = hops
+            else:
+                if method == 1:
+                    end = count
+                else:
+                    hop = _next_hop(nodes, finger, origin, keys[start])
+                    while end < count and end - start < list_max and _next_hop(nodes, finger, origin, keys[end]) == hop:
+                        end += 1
+                hops, answers = _walk(nodes, finger, origin, keys, owners, known, start, end, load)
             messages[document] += hops
             receipts[document] += answers
             latency[document] = max(latency[document], hops)
             start = end
+    if method == 0 and publisher >= 0:
+        _repeat(nodes, finger, publisher, word_keys, word_owners, hops_to, again, load)
