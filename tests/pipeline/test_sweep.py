@@ -9,7 +9,7 @@ from operator import mul
 import pytest
 from pyspark.errors import PythonException
 
-from tocsin.lab import smartseer_notification, superpeer_pruning, xml_balance, xml_scene
+from tocsin.lab import dhtrie_casts, dhtrie_traffic, smartseer_notification, superpeer_pruning, xml_balance, xml_scene
 from tocsin.lab.sweep import in_turn
 from tocsin.pipeline.sweep import run_tasks
 
@@ -36,6 +36,7 @@ def test_a_task_that_fails_says_why(spark):
     [
         (smartseer_notification, smartseer_notification.SCALES, smartseer_notification.Scale(500, 1, (10, 30))),
         (superpeer_pruning, superpeer_pruning.SCALES, superpeer_pruning.Scale((4, 6), 2, 2, 2, (8, 16))),
+        (dhtrie_traffic, dhtrie_casts.SCALES, dhtrie_casts.Scale((64, 128, 256), 30, 40, 80)),
         (xml_balance, xml_scene.SCALES, xml_scene.Scale(100, (2_000,), 2)),
     ],
 )

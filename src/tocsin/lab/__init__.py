@@ -29,12 +29,8 @@ class Experiment:
 
 
 EXPERIMENTS = {
-    "dhtrie-latency": Experiment(
-        "dhtrie_latency", "DHTrie, Figure 2(b): latency of six variants of multicast", sweeps=False
-    ),
-    "dhtrie-traffic": Experiment(
-        "dhtrie_traffic", "DHTrie, Figure 2(a): traffic of six variants of multicast", sweeps=False
-    ),
+    "dhtrie-latency": Experiment("dhtrie_latency", "DHTrie, Figure 2(b): latency of six variants of multicast"),
+    "dhtrie-traffic": Experiment("dhtrie_traffic", "DHTrie, Figure 2(a): traffic of six variants of multicast"),
     "maps-recall": Experiment(
         "maps_recall", "MAPS, Figure 4: recall against ρ for several α, while topics shift", sweeps=False
     ),

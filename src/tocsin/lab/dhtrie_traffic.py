@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from tocsin.lab.dhtrie_casts import SCALES, about, at_most_nodes, claims_of, measure
-from tocsin.lab.notes import Notes, Panel, draw
+from tocsin.lab.dhtrie_casts import SCALES, about, measure
+from tocsin.lab.dhtrie_figure import at_most_nodes, claims_of, draw
+from tocsin.lab.notes import Notes
 from tocsin.lab.result import Claim, Result
+from tocsin.lab.sweep import Sweep, in_turn
 
 
-def run(scale: str, seed: int) -> Result:
+def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
     """Counts, and judges the claims on traffic."""
-    notes = measure(SCALES[scale], seed)
-    panel = Panel("multicast", "messages", "Figure 2(a): traffic", "nodes", "messages per document")
+    notes = measure(SCALES[scale], seed, sweep)
     return Result(
-        claims(notes, scale == "paper"), notes.rows, lambda path: draw(notes, [panel], path), about(SCALES[scale])
+        claims(notes, scale == "paper"),
+        notes.rows,
+        lambda path: draw(notes, "messages", "Figure 2(a): traffic", "messages per document", path, is_log=False),
+        about(SCALES[scale]),
     )
 
 
@@ -23,7 +27,7 @@ def claims(notes: Notes, is_paper: bool) -> list[Claim]:
         *claims_of(notes, "messages", "Traffic", "Figure 2(a)", is_paper=is_paper),
         Claim(
             "ReC has the least traffic",
-            "ReC performs best when message traffic is in question",
+            "algorithm ReC performs best when message traffic is in question",
             ", ".join(f"{name} {value:,.0f}" for name, value in sorted(at.items(), key=lambda one: one[1])),
             min(at, key=lambda name: at[name]) == "ReC",
         ),

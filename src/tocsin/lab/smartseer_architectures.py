@@ -24,7 +24,7 @@ class Scale:
     nodes: tuple[int, ...]
 
 
-SCALES = {"small": Scale(2_000, 10, (10, 100, 1_000)), "paper": Scale(50_000, 100, (10, 100, 1_000))}
+SCALES = {"small": Scale(2_000, 10, (10, 100, 1_000)), "paper": Scale(50_000, 500, (10, 100, 1_000))}
 
 
 def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:

@@ -132,7 +132,8 @@ class Scene:
     @staticmethod
     def words(side: DocumentSide) -> list[Key]:
         """The words of a document, whatever field."""
-        return sorted(key for key in side.held if not key.field and key.analysis == STANDARD)
+        found = (key for key in side.held if not key.field and key.analysis == STANDARD)
+        return sorted(found, key=lambda key: key.word)
 
     def by_word(self) -> Iterator[Pair]:
         """Pairs as naive notification makes them."""

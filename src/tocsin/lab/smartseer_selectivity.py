@@ -27,7 +27,7 @@ class Scale:
     words: tuple[int, ...] = (2, 4, 6, 8)
 
 
-SCALES = {"small": Scale(10_000, 2, 8, (2, 5, 8)), "paper": Scale(50_000, 100, 200, (2, 3, 4, 5, 6, 7, 8))}
+SCALES = {"small": Scale(10_000, 2, 8, (2, 5, 8)), "paper": Scale(50_000, 500, 500, (2, 3, 4, 5, 6, 7, 8))}
 
 
 def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:

@@ -29,7 +29,7 @@ class Scale:
     """Words of a document at which joins are measured: enough for a mean."""
 
 
-SCALES = {"small": Scale(10_000, 1, 40), "paper": Scale(50_000, 50, 300)}
+SCALES = {"small": Scale(10_000, 1, 40), "paper": Scale(50_000, 500, 60)}
 
 
 def run(scale: str, seed: int, sweep: Sweep = in_turn) -> Result:
