@@ -6,6 +6,12 @@ predicate each; with a predicate and a branch each. DBLP's records are flat and 
 without predicates repeat. lxml's side has every advantage: each document is parsed once and the expressions are
 compiled beforehand; it runs on a sample of queries and documents, and its time is scaled to all. Times are
 processor time of one core, the least of several rounds, since machines are shared. Prints one JSON object.
+
+How does all this grow with the number of queries? One command measures and draws it:
+
+    python -m benchmarks.bench_xpath --size full --growth --plot docs/plots/xpath-growth.png
+
+There the sets are prefixes of one list of distinct queries, as long as the documents' names and values allow.
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ from typing import Any
 
 from lxml import etree
 
+from tocsin.errors import SettingError
 from tocsin.markup import Markup, read_markup, split_records
 from tocsin.match.paths import PathIndex
 from tocsin.query.xpath import Path as XPath
@@ -72,6 +79,18 @@ def least(work: Callable[[], object], rounds: int = 5) -> float:
     return min(times)
 
 
+def parsed(raw: list[bytes]) -> None:
+    """The parse alone, one document after another as in a stream: to keep all trees costs more, and pages."""
+    for data in raw:
+        etree.fromstring(data)
+
+
+def read_all(raw: list[bytes]) -> None:
+    """Our reading alone, likewise."""
+    for data in raw:
+        read_markup(data)
+
+
 def build(texts: list[str], kind: DocumentType) -> tuple[PathIndex, float]:
     start = time.process_time()
     index = PathIndex()
@@ -117,8 +136,8 @@ def measure(name: str, raw: list[bytes], kind: DocumentType, count: int, shape: 
     start = time.process_time()
     matches = sum(len(index.match(document)) for document in read)
     cold = time.process_time() - start
-    parse = least(lambda: [etree.fromstring(data) for data in raw])
-    reading = least(lambda: [read_markup(data) for data in raw])
+    parse = least(lambda: parsed(raw))
+    reading = least(lambda: read_all(raw))
     whole = least(lambda: filtered(index, raw))
     lxml = by_lxml(texts, kind, raw, 200) * len(texts)
     states, size_of_index = index.states, index.nbytes()
@@ -159,14 +178,92 @@ def sets(name: str, least_count: int, largest: int) -> Iterator[tuple[int, Query
     yield from ((count, shape) for count, shape in shapes if least_count <= count <= largest)
 
 
+# --- growth ----------------------------------------------------------------------------------------------------------
+
+Point = dict[str, Any]
+GROWTH = (1_000, 10_000, 100_000, 1_000_000)
+
+
+def growth(name: str, raw: list[bytes], kind: DocumentType, largest: int) -> Iterator[list[Point]]:
+    """For each shape of queries: what they cost, ten times as many each time."""
+    flat = name.startswith("DBLP")
+    parse = least(lambda: parsed(raw))
+    for predicates in (0.0, 1.0):
+        shape = QueryShape(depth_max=4 if flat else 9, predicates=predicates)
+        texts = distinct(kind, largest, shape)
+        label = f"{name}, {'a predicate each' if predicates else 'paths'}"
+        points: list[Point] = []
+        for size in [*(size for size in GROWTH if size < len(texts)), len(texts)]:
+            points.append({"set": label, "queries": size, "distinct_found": len(texts)})
+            points[-1] |= grown(texts[:size], raw, kind, parse)
+            print(json.dumps(points[-1]), file=sys.stderr, flush=True)
+        yield points
+
+
+def distinct(kind: DocumentType, count: int, shape: QueryShape) -> list[str]:
+    """So many distinct queries, or as many as there are."""
+    texts = []
+    try:
+        for text in queries(kind, count, SEED, shape):
+            texts.append(text)
+    except SettingError as error:
+        print(error, file=sys.stderr, flush=True)
+    return texts
+
+
+def grown(texts: list[str], raw: list[bytes], kind: DocumentType, parse: float) -> Point:
+    """One size."""
+    index, built = build(texts, kind)
+    matches = sum(len(index.match(read_markup(data))) for data in raw)
+    whole = least(lambda: filtered(index, raw), 3)
+    return {
+        "build_seconds": round(built, 2),
+        "states": index.states,
+        "bytes_per_query": round(index.nbytes() / len(texts), 1),
+        "matches_per_document": round(matches / len(raw), 1),
+        "parse_alone_us": round(parse / len(raw) * 1e6, 1),
+        "read_and_filter_us": round(whole / len(raw) * 1e6, 1),
+        "times_the_parse": round(whole / parse, 2),
+    }
+
+
+def plot(curves: list[list[Point]], path: Path) -> None:
+    """Time, states, building and memory against the number of queries."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    panels = {
+        "times_the_parse": "read and filter a document, times the parse alone",
+        "states": "states of the automaton",
+        "build_seconds": "building: processor seconds",
+        "bytes_per_query": "bytes of the index a query",
+    }
+    for axes, (metric, title) in zip(figure.subplots(2, 2).flat, panels.items(), strict=True):
+        for points in curves:
+            queries_of = [point["queries"] for point in points]
+            axes.loglog(queries_of, [point[metric] for point in points], marker="o", label=points[0]["set"])
+        axes.set(title=title, xlabel="distinct queries, P(*) = P(//) = 0.2")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7)
+    figure.savefig(path, dpi=110)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--size", choices=["small", "full"], default="small", help="seconds, or the real thing")
     parser.add_argument("--queries-max", type=int, default=0, help="leave out larger sets")
     parser.add_argument("--queries-min", type=int, default=0, help="leave out smaller sets")
+    parser.add_argument("--growth", action="store_true", help="growth in the number of queries instead")
+    parser.add_argument("--plot", type=Path, help="with --growth: draw the curves into this file")
     asked = parser.parse_args()
     largest = asked.queries_max or (10_000 if asked.size == "small" else 1_000_000)
+    if asked.growth:
+        found = [points for one in corpora(asked.size) for points in growth(*one, largest)]
+        if asked.plot:
+            plot(found, asked.plot)
+        print(json.dumps({"growth": found}))
+        return
     results = [
         measure(name, raw, kind, count, shape)
         for name, raw, kind in corpora(asked.size)

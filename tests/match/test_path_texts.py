@@ -6,7 +6,7 @@ import numpy as np
 
 from tocsin.markup import read_markup
 from tocsin.markup.value_kernels import find_values
-from tocsin.match.path_guards import Interned
+from tocsin.match.path_graph import Interned
 from tocsin.match.path_texts import OLD_MAX, TextTable
 
 

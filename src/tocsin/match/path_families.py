@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.match.path_automaton import grow, power
-from tocsin.match.path_guards import Test
+from tocsin.match.path_graph import Test
 
 AnyArray = npt.NDArray[Any]
 FIRST, SIZE, WHAT, LABEL = range(4)

@@ -1,6 +1,6 @@
 """Compiled evaluation of conditions on the elements of a document; its twin is `path_reference.evaluate`.
 
-A condition is a node of a graph (`path_guards`), its answer the set of elements at which it holds: a row of bits, one
+A condition is a node of a graph (`path_graph`), its answer the set of elements at which it holds: a row of bits, one
 for each element and, behind them, one for the document itself. A node is answered once per document, however many
 queries share it, and only if some query comes to it: a conjunction with an empty side is empty. Sets are walked by
 their members, so that a step costs what it finds.

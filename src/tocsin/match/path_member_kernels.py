@@ -12,26 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from tocsin.match.path_conditions import (
-    ANY_ATTRIBUTE,
-    AT_LEAST,
-    AT_MOST,
-    DIFFERENT,
-    EQUAL,
-    LESS,
-    MANY,
-    NEXT,
-    NEXT_NUMBER,
-    NEXT_STRING,
-    OWNER,
-    PARENT,
-    SAME,
-    STRING,
-    UNEQUAL,
-    VALUE_LABEL,
-    WILDCARD,
-)
-from tocsin.match.path_set_kernels import compares
+from tocsin.match.path_conditions import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, EXISTS, LESS, MANY, SAME, STRING, UNEQUAL
+from tocsin.match.path_set_kernels import following, held, holder
 
 
 @njit(cache=True, nogil=True)
@@ -137,25 +119,13 @@ def meets_one(
     pool: Any,
     found: Any,
 ) -> Any:
-    """Does a value of the label compare, at an element of the sets? Walks only what can, as `set_held` does."""
-    every = label == WILDCARD or label == ANY_ATTRIBUTE
-    group = not every and by_label[label, 1] == label
-    following = NEXT_STRING if how == SAME else (NEXT_NUMBER if how == EQUAL or how >= LESS else NEXT)
-    at = start if first == -2 else first
-    while at >= 0 and at < end:
-        if how == SAME:
-            holds = every or group or rows[at, VALUE_LABEL] == label
-        elif how == DIFFERENT:
-            holds = rows[at, STRING] != literal
-        else:
-            holds = compares(number[at], how, literal)
-        if holds and (not group or by_label[rows[at, VALUE_LABEL], 1] == label):
-            one = np.int64(rows[at, OWNER])
-            if up:
-                one = np.int64(tree[one, PARENT])
-            if is_in(pool, found, one):
-                return True
-        at = at + 1 if first == -2 else np.int64(rows[at, following])
+    """Does a value of the label compare, at an element of the sets?"""
+    chained = first != -2
+    at = held(by_label, rows, number, first if chained else start, end, chained, label, how, literal)
+    while at >= 0:
+        if is_in(pool, found, holder(tree, rows, at, up)):
+            return True
+        at = held(by_label, rows, number, following(rows, at, chained, how), end, chained, label, how, literal)
     return False
 
 
@@ -176,17 +146,11 @@ def values_at(
     numbers: Any,
 ) -> Any:
     """Writes the values of the label at the elements of the sets; gives how many."""
-    every = label == WILDCARD or label == ANY_ATTRIBUTE
-    group = not every and by_label[label, 1] == label
-    count = 0
-    at = start if first == -2 else first
-    while at >= 0 and at < end:
-        if not group or by_label[rows[at, VALUE_LABEL], 1] == label:
-            one = np.int64(rows[at, OWNER])
-            if up:
-                one = np.int64(tree[one, PARENT])
-            if is_in(pool, found, one):
-                strings[count], numbers[count] = rows[at, STRING], number[at]
-                count += 1
-        at = at + 1 if first == -2 else np.int64(rows[at, NEXT])
+    count, chained = 0, first != -2
+    at = held(by_label, rows, number, first if chained else start, end, chained, label, EXISTS, 0.0)
+    while at >= 0:
+        if is_in(pool, found, holder(tree, rows, at, up)):
+            strings[count], numbers[count] = rows[at, STRING], number[at]
+            count += 1
+        at = held(by_label, rows, number, following(rows, at, chained, EXISTS), end, chained, label, EXISTS, 0.0)
     return count

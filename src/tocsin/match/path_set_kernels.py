@@ -128,6 +128,49 @@ def first_row(by_label: Any, by_kind: Any, by_string: Any, kind: Any, label: Any
 
 
 @njit(cache=True, nogil=True)
+def held(
+    by_label: Any, rows: Any, number: Any, at: Any, end: Any, chained: Any, label: Any, how: Any, literal: Any
+) -> Any:
+    """The first value from `at` on that compares, or -1: the one walk over values.
+
+    Looks only at what can compare: the rows of the string, those of the label that are numbers, or those of the label.
+    Where they are not chained (see `first_row`), at all up to `end`.
+    """
+    every = label == WILDCARD or label == ANY_ATTRIBUTE
+    group = not every and by_label[label, 1] == label
+    while at >= 0 and at < end:
+        if how == EXISTS:
+            holds = True
+        elif how == SAME:
+            holds = every or group or rows[at, VALUE_LABEL] == label
+        elif how == DIFFERENT:
+            holds = rows[at, STRING] != literal
+        else:
+            holds = compares(number[at], how, literal)
+        if holds and (not group or by_label[rows[at, VALUE_LABEL], 1] == label):
+            return at
+        at = following(rows, at, chained, how)
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def following(rows: Any, at: Any, chained: Any, how: Any) -> Any:
+    """The value after this one, among those that can compare."""
+    if not chained:
+        return at + 1
+    if how == SAME:
+        return np.int64(rows[at, NEXT_STRING])
+    return np.int64(rows[at, NEXT_NUMBER if how == EQUAL or how >= LESS else NEXT])
+
+
+@njit(cache=True, nogil=True)
+def holder(tree: Any, rows: Any, at: Any, up: Any) -> Any:
+    """The element that has a value (with `up`: that has it as a child's)."""
+    one = np.int64(rows[at, OWNER])
+    return np.int64(tree[one, PARENT]) if up else one
+
+
+@njit(cache=True, nogil=True)
 def set_held(
     tree: Any,
     by_label: Any,
@@ -143,33 +186,16 @@ def set_held(
     pool: Any,
     row: Any,
 ) -> None:
-    """The elements of a label whose values (with `up`: their children's) of another label compare.
-
-    Walks only what can compare: the rows of the string, those of the label that are numbers, or those of the label.
-    """
-    how, owner = right & 15, right >> 4
-    every = label == WILDCARD or label == ANY_ATTRIBUTE
-    group = not every and by_label[label, 1] == label
-    following = NEXT_STRING if how == SAME else (NEXT_NUMBER if how == EQUAL or how >= LESS else NEXT)
-    at = start if first == -2 else first
-    while at >= 0 and at < end:
-        if how == EXISTS:
-            holds = True
-        elif how == SAME:
-            holds = every or group or rows[at, VALUE_LABEL] == label
-        elif how == DIFFERENT:
-            holds = rows[at, STRING] != literal
-        else:
-            holds = compares(number[at], how, literal)
-        if holds and (not group or by_label[rows[at, VALUE_LABEL], 1] == label):
-            one = np.int64(rows[at, OWNER])
-            if up:
-                one = np.int64(tree[one, PARENT])
-            if owner == WILDCARD or (
-                one < tree.shape[0] - 1 and (tree[one, LABEL] == owner or by_label[tree[one, LABEL], 1] == owner)
-            ):
-                mark(pool, row, one)
-        at = at + 1 if first == -2 else np.int64(rows[at, following])
+    """The elements of a label whose values (with `up`: their children's) of another label compare."""
+    how, owner, chained = right & 15, right >> 4, first != -2
+    at = held(by_label, rows, number, first if chained else start, end, chained, label, how, literal)
+    while at >= 0:
+        one = holder(tree, rows, at, up)
+        if owner == WILDCARD or (
+            one < tree.shape[0] - 1 and (tree[one, LABEL] == owner or by_label[tree[one, LABEL], 1] == owner)
+        ):
+            mark(pool, row, one)
+        at = held(by_label, rows, number, following(rows, at, chained, how), end, chained, label, how, literal)
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,6 @@ file is not copied by the first one. Removals only mark; what was removed is tak
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,13 @@ import numpy.typing as npt
 
 from tocsin.markup import Markup
 from tocsin.match import path_kernels as kernels
-from tocsin.match.path_automaton import Automaton, Labels, Numbered, grow, power
+from tocsin.match.path_automaton import Automaton, Labels, grow, power
 from tocsin.match.path_conditions import DIFFERENT, SAME
 from tocsin.match.path_families import Families
 from tocsin.match.path_guards import Guards, Selection, is_never
 from tocsin.match.path_masks import Selector
 from tocsin.match.path_outcomes import Outcome, Outcomes
+from tocsin.match.path_parts import Entry, Part, pack_entries, unpack_entries
 from tocsin.match.path_runs import CacheLimits, Found, Runner, Tape, read_tape
 from tocsin.match.path_slots import Slots
 from tocsin.query.xpath.ast import Path
@@ -38,53 +38,8 @@ __all__ = ["Automaton", "CacheLimits", "PathIndex", "Selection"]
 IntArray = npt.NDArray[np.int32]
 AnyArray = npt.NDArray[Any]
 
-INSERTED_TOGETHER = 4_096
 KINDS_MAX = 1 << 20
 """Kinds of clauses that are remembered before they make a family."""
-MERGE_RATIO = 16
-"""A part is merged into the next one when that has at most so many times its paths."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A linear path of a slot, or of ~family; `entry` is what the kernels report: the slot, or ~clause."""
-
-    slot: int
-    path: Numbered
-    entry: int
-
-
-@dataclass(slots=True)
-class _Part:
-    """An automaton with what has been learned about it. Of all parts but the first the entries are kept."""
-
-    automaton: Automaton
-    runner: Runner
-    count: int = 0
-    entries: dict[int, list[tuple[_Entry, int, int]]] = field(default_factory=dict)  # by slot: with state and place
-
-    def insert(self, entries: list[_Entry]) -> list[tuple[_Entry, int, int]]:
-        """Registers entries; gives them with states and places."""
-        found: list[tuple[_Entry, int, int]] = []
-        for first in range(0, len(entries), INSERTED_TOGETHER):
-            some = entries[first : first + INSERTED_TOGETHER]
-            states, places = self.automaton.insert_numbered([one.path for one in some], [one.entry for one in some])
-            found += zip(some, states.tolist(), places.tolist(), strict=True)
-        self.count += len(entries)
-        self.runner.stale = True
-        return found
-
-    def keep(self, entries: list[_Entry]) -> None:
-        """Registers entries that may have to move to another part."""
-        for found in self.insert(entries):
-            self.entries.setdefault(found[0].slot, []).append(found)
-
-    def remove(self, slot: int) -> None:
-        """Takes the entries of a slot out at once: a small part is soon learned again."""
-        gone = self.entries.pop(slot)
-        self.automaton.delete([state for _, state, _ in gone], [place for _, _, place in gone])
-        self.count -= len(gone)
-        self.runner.stale = True
 
 
 class PathIndex:
@@ -97,7 +52,7 @@ class PathIndex:
         self._limits = limits or CacheLimits()
         self._slots = Slots()
         self._parts = [self._new_part()]
-        self._pending: list[_Entry] = []
+        self._pending: list[Entry] = []
         self._selector = Selector()
         self._outcomes = Outcomes(self._limits.outcome_bytes_max)
         self._families = Families()
@@ -120,8 +75,8 @@ class PathIndex:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def _new_part(self) -> _Part:
-        return _Part(Automaton(self.labels), Runner(self._limits))
+    def _new_part(self) -> Part:
+        return Part(Automaton(self.labels), Runner(self._limits))
 
     # --- changing ----------------------------------------------------------------------------
 
@@ -135,7 +90,7 @@ class PathIndex:
         slot = self._slots.add(number)
         numbered = self.labels.number
         if path is not None:
-            self._pending.append(_Entry(slot, tuple([numbered(label) for label in path]), slot))
+            self._pending.append(Entry(slot, tuple([numbered(label) for label in path]), slot))
         inline = self.guards.selection is Selection.INLINE
         for clause in clauses:
             if clause.guarded and self._join(slot, clause):
@@ -147,7 +102,7 @@ class PathIndex:
                 entry = ~found
             for one in paths if clause.guarded else paths[:1]:
                 if not (inline and clause.guarded):
-                    self._pending.append(_Entry(slot, tuple([numbered(label) for label in one]), entry))
+                    self._pending.append(Entry(slot, tuple([numbered(label) for label in one]), entry))
 
     def _join(self, slot: int, clause: Clause) -> bool:
         """Makes a clause the member of a family, if it can be; the first of its kind stands alone, as most do."""
@@ -171,7 +126,7 @@ class PathIndex:
             self._tests[found] = shared.test
             self.guards.keep(shared.test)
             numbered = self.labels.number
-            self._pending += [_Entry(~family, tuple([numbered(label) for label in one]), ~found) for one in paths]
+            self._pending += [Entry(~family, tuple([numbered(label) for label in one]), ~found) for one in paths]
         self._families.insert(family, shared.how, shared.literal, slot)
         self._membership.setdefault(slot, []).append((family, shared.how, shared.literal))
         return True
@@ -244,18 +199,18 @@ class PathIndex:
             return
         moved, self._pending = self._pending, []
         parts = self._parts
-        while len(parts) > 1 and _is_small(parts[-1], len(moved)):
-            if not _is_small(parts[-2], len(moved) + parts[-1].count):
+        while len(parts) > 1 and parts[-1].is_small(len(moved)):
+            if not parts[-2].is_small(len(moved) + parts[-1].count):
                 break
             moved += (entry for found in parts.pop().entries.values() for entry, _, _ in found)
-        if not _is_small(parts[-1], len(moved)):
+        if not parts[-1].is_small(len(moved)):
             parts.append(self._new_part())
         if len(parts) == 1:
             self._insert_first(moved)
         else:
             parts[-1].keep(moved)
 
-    def _insert_first(self, entries: list[_Entry]) -> None:
+    def _insert_first(self, entries: list[Entry]) -> None:
         """Into the first part, which will be learned anew: so whatever was removed from it is free again."""
         self._take_out()
         self._slots.free(self._dead)
@@ -394,7 +349,7 @@ class PathIndex:
             ).reshape(-1, 3),
         }
         entries = [[entry for found in part.entries.values() for entry, _, _ in found] for part in self._parts[1:]]
-        arrays |= _pack([entry for some in entries for entry in some])
+        arrays |= pack_entries([entry for some in entries for entry in some])
         return arrays, {
             "labels": self.labels.names,
             "guards": about_guards,
@@ -411,7 +366,7 @@ class PathIndex:
         found.guards = Guards.from_arrays(_under("guard_", arrays), about["guards"], labels)
         found._slots = Slots.from_arrays(arrays, about["slots"])
         automaton = Automaton.from_arrays(_under("nfa_", arrays), labels)
-        found._parts = [_Part(automaton, Runner(found._limits), about["count"])]
+        found._parts = [Part(automaton, Runner(found._limits), about["count"])]
         found._plain, found._total = arrays["plain"], arrays["total"]
         found._tests, found._slot_of = arrays["tests"], arrays["slot_of"]
         found._clause_count = len(found._total)
@@ -427,7 +382,7 @@ class PathIndex:
                 found.guards.strings.use(int(literal))
         for slot, state, place in arrays["several"].tolist():
             found._several.setdefault(slot, []).append((state, place))
-        recent, at = _unpack(arrays), 0
+        recent, at = unpack_entries(arrays), 0
         for size in about["recent"]:
             part = found._new_part()
             part.keep(recent[at : at + size])
@@ -436,26 +391,5 @@ class PathIndex:
         return found
 
 
-def _is_small(part: _Part, beside: int) -> bool:
-    return part.count <= MERGE_RATIO * beside
-
-
 def _under(prefix: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _pack(entries: list[_Entry]) -> dict[str, AnyArray]:
-    first = np.zeros(len(entries) + 1, np.int64)
-    np.cumsum([len(entry.path) for entry in entries], out=first[1:])
-    return {
-        "recent_slot": np.array([entry.slot for entry in entries], np.int32),
-        "recent_entry": np.array([entry.entry for entry in entries], np.int32),
-        "recent_first": first,
-        "recent_label": np.array([label for entry in entries for label in entry.path], np.int32),
-    }
-
-
-def _unpack(arrays: Mapping[str, AnyArray]) -> list[_Entry]:
-    first, labels = arrays["recent_first"].tolist(), arrays["recent_label"].tolist()
-    rows = zip(arrays["recent_slot"].tolist(), arrays["recent_entry"].tolist(), strict=True)
-    return [_Entry(slot, tuple(labels[first[at] : first[at + 1]]), entry) for at, (slot, entry) in enumerate(rows)]
