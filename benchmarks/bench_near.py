@@ -16,7 +16,6 @@ from typing import Any
 from tocsin.views.compile import compile_views
 from tocsin.views.engine import Engine
 from tocsin.views.events import Event
-from tocsin.views.knowledge import Interest, Wanted
 
 SQL = """
 CREATE RELATION happened (tick BIGINT, cell BIGINT, what BIGINT);
@@ -57,22 +56,16 @@ def stateful(steps: list[Step]) -> tuple[list[int], int]:
     return sorted(row.cells[0] for row in engine.rows("near").values()), len(steps)
 
 
-def dynamic(steps: list[Step], cells: int) -> tuple[list[int], int]:
-    """Only the wanted cell is sent; a move is two changes of curiosity."""
-    upstream = Interest()
-    for cell in range(cells):
-        upstream.handle(Wanted(cell, False))  # the subscription begins with nothing
-    here: int | None = None
+def dynamic(steps: list[Step]) -> tuple[list[int], int]:
+    """Only the wanted cell is sent; a move is two changes of curiosity, of the old cell and of the new one."""
+    wanted = set[int]()  # upstream's memory: the subscription begins with nothing
     shown: list[int] = []
     messages = 0
     for at, (kind, cell) in enumerate(steps):
         if kind == "move":
-            if here is not None:
-                upstream.handle(Wanted(here, False))
-                messages += 1
-            upstream.handle(Wanted(cell, True))  # what was held back happened while it was not wanted
-            messages, here = messages + 1, cell
-        elif upstream.offer(cell, at) is not None:
+            messages += len(wanted) + 1
+            wanted = {cell}
+        elif cell in wanted:
             messages += 1
             shown.append(at)
     return shown, messages
@@ -82,7 +75,7 @@ def run(number: int, cells: int, events_per_move: int = 50, seed: int = 1) -> di
     """Both ways over the same walk."""
     steps = walk(number, cells, events_per_move, seed)
     wanted, all_messages = stateful(steps)
-    shown, messages = dynamic(steps, cells)
+    shown, messages = dynamic(steps)
     found: dict[str, Any] = {
         "steps": number, "cells": cells, "moves": sum(kind == "move" for kind, _ in steps), "shown": len(shown),
         "messages_stateful": all_messages, "messages_dynamic": messages,

@@ -112,7 +112,7 @@ ROWS = {
     "G12": "knowledge flows down, curiosity up, gaps fill in order",
     "G13": "silence, horizon and gaps cost memory per gap",
     "G14": "aggregates remember what they covered and ignore repeats",
-    "G15": "curiosity by predicate saves messages, results unchanged",
+    "G15": "sold out, not now, best-k that pulls: fewer messages, same results",
     "G16": "the paper's open questions, one benchmark for each",
     "X1": "one query tree and oracle under every front end",
     "X2": "queries and documents updated and deleted in any order",

@@ -9,21 +9,23 @@ import pytest
 
 from tests.views.recompute import check_final
 from tests.views.test_engine import SQL, stream
-from tocsin.views import aggregate, best, group, relation, value
+from tocsin.views import aggregate, best, group, relation, value, without
 from tocsin.views.value import SoFar
-from tocsin.views.window import Windows
+from tocsin.views.window import Closed, Windows
 
 BUGS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "final too early": (Windows, "unknown", lambda self, key: 0),
     "never final": (Windows, "touched", lambda self, advance: []),
-    "a deletion that is taken back": (relation.WithoutStep, "_is_deleted", lambda self, at: False),
+    "a deletion that is taken back": (without.WithoutStep, "_is_deleted", lambda self, at: False),
     "at least one too many": (aggregate.CountTally, "result", lambda self, more: value.interval(
         self.number + 1, self.number + (more != 0), None if more is None else self.number + more + 1)),
     "the latest is never taken": (aggregate.LatestTally, "add", lambda self, values, order, key: None),
     "best without an end": (best.BestStep, "_is_best", lambda self, key, top, complete: True),
     "beaten rows kept": (best.BestStep, "_tell", lambda self, changed, top, complete: list(changed.values())),
-    "a join that forgets who left": (relation._Side, "remove", lambda self, key: None),
+    "a join that forgets who left": (relation.Side, "remove", lambda self, key: None),
     "never quiet": (group.GroupStep, "is_quiet", lambda self: False),
+    "what is new taken for a repeat": (Closed, "covers", lambda self, cells: True),
+    "a value forgotten while rows of it may come": (Windows, "is_open", lambda self, key: False),
     "a temporary row called final": (relation.Row, "is_final", lambda self: True),
     "sums of what is there so far called final": (aggregate, "total", lambda members, more: aggregate.exact_sum(
         aggregate._now(members))),

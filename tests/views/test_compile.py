@@ -104,6 +104,8 @@ def test_the_key_follows_from_the_inputs_or_the_grouping(query, names):
     ("SELECT issue FROM quotes WHERE issue NOT IN (SELECT issue FROM wanted)", "cannot stand here.*NOT EXISTS"),
     ("SELECT issue FROM quotes WHERE NOT EXISTS (SELECT 1 FROM wanted)", "NOT EXISTS needs an equality"),
     ("SELECT issue FROM quotes INTERSECT SELECT issue FROM wanted", "INTERSECT is not kept: write a JOIN"),
+    ("SELECT issue FROM quotes WHERE NOT EXISTS (SELECT max(tick) FROM wanted WHERE wanted.issue = quotes.issue)",
+     "NOT EXISTS of an aggregate is never true"),
     ("SELECT issue FROM quotes EXCEPT ALL SELECT issue FROM wanted", "EXCEPT ALL is not kept"),
     ("SELECT issue FROM quotes UNION ALL SELECT open FROM wanted", "BOOLEAN and TEXT: write CAST"),
     ("SELECT issue, price FROM quotes UNION ALL SELECT issue FROM wanted", "equally many columns"),

@@ -12,7 +12,7 @@ import pytest
 from tests.views.test_broker import placed
 from tocsin.sim.brokers import SETTINGS, BrokerRun, BrokerScenario, BrokerWorld
 from tocsin.sim.faults import Crash, Faults
-from tocsin.views.broker.guards import Guard
+from tocsin.views.broker.guards import JoinGuard
 from tocsin.views.broker.messages import Increment
 from tocsin.views.compile import compile_views
 from tocsin.views.value import now_of
@@ -110,7 +110,7 @@ def test_a_side_that_is_not_told_apart_by_the_join_decides_nothing():
     broker = world.broker("host")
     right = plan.nodes().index(plan.views["right_side"])
     assert right in broker.inlets
-    assert right not in broker._guards
+    assert right not in broker.guards
 
 
 def troubled(seed: int) -> tuple[BrokerRun, list[str]]:
@@ -144,6 +144,7 @@ def test_a_guard_that_decides_too_early_is_found(monkeypatch):
         for row in rows:
             if not row.is_shown() or row.present is not True:
                 self.gone.add(self._key_of(row.cells)[0])
+        return False
 
-    monkeypatch.setattr(Guard, "see", hasty)
+    monkeypatch.setattr(JoinGuard, "see", hasty)
     assert any(troubled(seed)[1] for seed in range(80))

@@ -20,11 +20,9 @@ def test_consolidation_placement_push_against_store_near_me_and_checkpoints():
     assert placed["same"]
     assert placed["holds"], placed
 
-    pushed = bench_push.run(600, 60)
-    assert [way["wrong"] for way in pushed["ways"]] == [0] * len(bench_push.SPARES)
+    pushed = bench_push.run(400, 40)
+    assert all(way["same"] for way in pushed["ways"]), pushed
     assert pushed["holds"], pushed
-    kept = [way["rows_kept"] for way in pushed["ways"]]
-    assert kept == sorted(kept), "fewer pulls are paid for with rows that are kept"
 
     near = bench_near.run(800, 30)
     assert near["same"]
@@ -37,11 +35,6 @@ def test_consolidation_placement_push_against_store_near_me_and_checkpoints():
 def test_who_is_near_sees_no_event_twice_and_misses_none_when_they_move():
     for seed in range(10):
         steps = bench_near.walk(300, 5, 4, seed)
-        shown, _ = bench_near.dynamic(steps, 5)
+        shown, _ = bench_near.dynamic(steps)
         assert shown == bench_near.stateful(steps)[0]
         assert shown
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_best_at_a_distance_is_that_of_the_whole_table_with_any_spare_rows(seed):
-    assert bench_push.run(800, 30, seed)["holds"]

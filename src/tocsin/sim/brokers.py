@@ -206,18 +206,22 @@ def draw_placement(plan: Plan, scenario: BrokerScenario, chance: Random) -> Plac
     return Placement(homes, watchers, feeds)
 
 
+Place = Callable[[Plan, BrokerScenario, Random], Placement]
+
+
 class BrokerRun:
     """One run of a scenario under the faults of a seed."""
 
     def __init__(
         self, seed: int, plan: Plan, events: Mapping[str, Sequence[Cells]],
-        scenario: BrokerScenario = BrokerScenario(), make: Make = Broker,  # noqa: B008
+        scenario: BrokerScenario = BrokerScenario(), *,  # noqa: B008
+        make: Make = Broker, place: Place = draw_placement,
     ) -> None:  # fmt: skip
         self.scenario = scenario
         chance = self.chance = Random(f"brokers {seed}")
         views = chance.sample(sorted(plan.views), min(len(plan.views), scenario.views_per_run))
         self.plan = Plan(plan.relations, {view: plan.views[view] for view in views})
-        placement = draw_placement(self.plan, scenario, chance)
+        placement = place(self.plan, scenario, chance)
         names = sorted(parts(self.plan, placement))
         drawn = draw_faults(seed, names, scenario.fault_seconds, scenario.limits)
         crashes = tuple(replace(crash, keeps_disk=True) for crash in drawn.crashes)  # storage is stable by contract
@@ -302,4 +306,4 @@ def run_brokers(
     scenario: BrokerScenario = BrokerScenario(), make: Make = Broker,  # noqa: B008
 ) -> BrokerOutcome:  # fmt: skip
     """Runs a scenario under the faults of a seed; `violations` says what went wrong."""
-    return BrokerRun(seed, plan, events, scenario, make).run()
+    return BrokerRun(seed, plan, events, scenario, make=make).run()

@@ -6,7 +6,7 @@ aggregate    aggregates over rows of which some are unknown
 expression   typed expressions
 window       which ticks can still change a row
 plan         the subscription graph
-relation     operators as steps on increments; group and best are the larger ones
+relation     operators as steps on increments; group, best and without are the larger ones
 knowledge    ticks, silence, gaps, horizon, curiosity: what passes between nodes, without I/O
 compile      SQL to a plan
 events       lines to events

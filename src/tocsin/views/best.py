@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from tocsin.views.aggregate import sort_key
@@ -76,6 +78,19 @@ class BestStep:
     def ranks(self) -> dict[Key, int]:
         """Where the best rows stand."""
         return {key: rank for rank, (_, key) in enumerate(self._line[: self._number])}
+
+    def within(self, place: tuple[Any, ...]) -> int:
+        """How many of the rows that are there so far stand no further than a place."""
+        return bisect_right(self._line, place, key=itemgetter(0))
+
+    def place(self, number: int) -> tuple[Any, ...] | None:
+        """Where the last of so many rows stands; None if there are fewer so far."""
+        return self._line[number - 1][0] if number <= len(self._line) else None
+
+    def beaten(self) -> tuple[Any, ...] | None:
+        """Beyond this place a row that cannot move will never be among the best."""
+        settled = (place for place, key in self._line if self._rows[key][2])
+        return next(islice(settled, self._number - 1, None), None)
 
     def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
         """Moves the changed rows to their places, then tells who entered, left, or is certain."""

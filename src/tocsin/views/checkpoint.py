@@ -19,7 +19,7 @@ from tocsin.views.events import Closed, Item, Silence
 from tocsin.views.plan import Node, Plan, Relation
 from tocsin.views.ticks import Range
 
-LAYOUT = 1
+LAYOUT = 2
 """Of what is remembered; a checkpoint of another layout is passed over, and the log is read."""
 
 Replay = Callable[[Mapping[str, int | None]], Iterable[list[Item]]]

@@ -28,11 +28,11 @@ from tocsin.views.relation import (
     Row,
     SelectStep,
     Step,
-    WithoutStep,
 )
 from tocsin.views.tables import Table
 from tocsin.views.ticks import Range
 from tocsin.views.told import Change, GroupViewRows, Told, ViewRows
+from tocsin.views.without import WithoutStep
 
 Maker: TypeAlias = Callable[[Node, Sequence[Step], Knowledge], Step | None]
 

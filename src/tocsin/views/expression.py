@@ -112,11 +112,12 @@ TICK = Column(0, Type.INTEGER, Kind.FINAL, "tick")
 
 
 def _floor(number: Any) -> Any:
-    return None if number is None else floor(number)
+    """A whole real, if the number is one: so that floor(x) / 4 is no division of integers."""
+    return float(floor(number)) if isinstance(number, float) else number
 
 
 def _ceil(number: Any) -> Any:
-    return None if number is None else ceil(number)
+    return float(ceil(number)) if isinstance(number, float) else number
 
 
 def _round(number: Any, digits: int = 0) -> Any:

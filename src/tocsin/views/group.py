@@ -6,7 +6,7 @@ as the ranges of ticks that were counted, so that a retransmission is ignored; o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tocsin.views.aggregate import Member, Tally, aggregate, loosely, sort_key, tally
@@ -16,7 +16,7 @@ from tocsin.views.plan import Aggregate, Group, adds_one_row_per_tick, tick_keys
 from tocsin.views.relation import Advance, Cells, Key, Knowledge, Row, Step, key_function
 from tocsin.views.ticks import Ticks
 from tocsin.views.value import UNKNOWN, SoFar, Value, both, now_of
-from tocsin.views.window import Windows
+from tocsin.views.window import Closed, Windows
 
 
 class Counted:
@@ -95,6 +95,7 @@ class GroupStep:
         self._place: dict[Key, Key] = {}
         self._unsettled: set[Key] = set()
         self._told: dict[Key, Row] = {}
+        self._closed = Closed(node.origins, knowledge)
         self._was_quiet = True
         if node.whole:
             self._open(())
@@ -110,7 +111,24 @@ class GroupStep:
         for row in increments[0]:
             take(row, dirty)
         self._counted.advance(advance)
-        return self._look_again(dirty, advance)
+        told = self._look_again(dirty, advance)
+        if self._was_quiet and not self._node.whole:
+            self._forget(dirty)
+        return told
+
+    def size(self) -> int:
+        """How many groups and members are held."""
+        return len(self._told) + len(self._place)
+
+    def _forget(self, looked: Iterable[Key]) -> None:
+        """Groups that are final, and for which no tick is unknown: what still comes for them comes again."""
+        self._closed.advance()
+        for key in looked:
+            if not self._windows.is_open(key) and self._told[key].is_final():
+                self._tallies.pop(key, None)
+                for member in self._members.pop(key, ()):
+                    del self._place[member]
+                del self._told[key]
 
     def _look_again(self, dirty: dict[Key, None], advance: Advance) -> list[Row]:
         dirty.update(dict.fromkeys(self._windows.touched(advance)))
@@ -148,7 +166,7 @@ class GroupStep:
             dirty[before] = None
             if before != key or row.present is False:
                 del self._members[before][row.key]
-        if row.present is False:
+        if row.present is False or (before is None and settled and self._is_over(key)):
             return
         if key not in self._members:
             self._open(key)
@@ -158,6 +176,9 @@ class GroupStep:
         self._place[row.key] = key
         self._members[key][row.key] = present, [argument.read(row) for argument in self._arguments]
         dirty[key] = None
+
+    def _is_over(self, key: Key) -> bool:
+        return key not in self._members and self._closed.covers(key)
 
     def _more(self, key: Key) -> int | None:
         """How many rows may still come to a group; None if there is no end to them."""

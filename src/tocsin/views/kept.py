@@ -11,19 +11,25 @@ from typing import Any
 
 from tocsin.views.best import BestStep
 from tocsin.views.group import Counted, GroupStep
-from tocsin.views.relation import JoinStep, Step, WithoutStep, _Side
-from tocsin.views.window import Windows
+from tocsin.views.relation import JoinStep, Side, Step
+from tocsin.views.window import Closed, Windows
+from tocsin.views.without import WithoutStep
 
 KEPT: dict[type, tuple[str, ...]] = {
     JoinStep: ("_left", "_right", "_ghosts"),
-    WithoutStep: ("_rows", "_deletions", "_windows", "_registered", "_told", "_was_quiet"),
+    WithoutStep: (
+        "_rows", "_deletions", "_values", "_windows", "_closing", "_closed", "_ripe", "_told", "_was_quiet",
+        "_was_still",
+    ),
     GroupStep: (
-        "_windows", "_tallies", "_counted", "_members", "_place", "_unsettled", "_told", "_was_quiet",
+        "_windows", "_tallies", "_counted", "_members", "_place", "_unsettled", "_told", "_closed",
+        "_was_quiet",
     ),
     BestStep: ("_rows", "_line", "_settled", "_told", "_windows"),
     Windows: ("_open", "_ends", "_waiting"),
+    Closed: ("_ticks",),
     Counted: ("_ticks", "_keys"),
-    _Side: ("buckets", "place", "unsettled"),
+    Side: ("buckets", "place", "unsettled"),
 }  # fmt: skip
 
 

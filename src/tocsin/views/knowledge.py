@@ -6,16 +6,15 @@ time. Messages may be lost, repeated and reordered; a node asks again for what i
     Publisher        logs events, numbers them, answers curiosity from its log, forgets what all have acknowledged
     Receiver         fills gaps, delivers events in tick order exactly once; the doubt horizon is where doubt begins
     Merger           passes events through at once, but silence only when all inputs are silent
-    Interest         which events are wanted: by predicate (the sold-out flight), for good or for now
-    BestTracker      best-k that keeps k + 2 and pulls when it runs short
+
+Curiosity about values (§3.2) passes between brokers: `broker.guards` and `broker.spared`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
 from typing import Any, TypeAlias
 
 from tocsin.views.ticks import FIRST_TICK, LAST_TICK, Range, Ticks
@@ -296,162 +295,3 @@ def _silence(store: TickStore, first: int, last: int) -> list[Range]:
     events = Ticks((tick, tick) for tick, _ in store.events(first, last))
     known = _overlap(store.known.ranges(), first, last)
     return [gap for start, end in known for gap in events.missing(start, end)]
-
-
-# --- curiosity about values ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A change of what is wanted of rows with some key: all, or none, for good or until it is wanted again (§3.2)."""
-
-    key: Any
-    wanted: bool
-    for_good: bool = False
-
-
-class Interest:
-    """Upstream's memory of what is not wanted: rows of these keys are held back, and sent when wanted again.
-
-    The latest state is enough: who asks again gets one state, not everything that was held back.
-    """
-
-    def __init__(self) -> None:
-        self._off: dict[Any, bool] = {}
-        self._held: dict[Any, Any] = {}
-        self.saved = 0
-
-    def offer(self, key: Any, state: Any) -> Any | None:
-        """The state if it is wanted; None if it is held back."""
-        if key not in self._off:
-            return state
-        self.saved += 1
-        if not self._off[key]:
-            self._held[key] = state
-        return None
-
-    def handle(self, curiosity: Wanted) -> Any | None:
-        """Takes note; gives the state that was held back if it is wanted again."""
-        if not curiosity.wanted:
-            self._off[curiosity.key] = self._off.get(curiosity.key, False) or curiosity.for_good
-            if curiosity.for_good:
-                self._held.pop(curiosity.key, None)
-            return None
-        if self._off.get(curiosity.key):
-            return None
-        self._off.pop(curiosity.key, None)
-        return self._held.pop(curiosity.key, None)
-
-
-class Guard:
-    """Downstream's part of `a AND condition(b)`: while a is false, changes of b do not matter (§3.2).
-
-    `decide(a)` says what a means for b: True, wanted; None, not now; False, never again (the sold-out flight).
-    """
-
-    def __init__(self, decide: Callable[[Any], bool | None]) -> None:
-        self._decide = decide
-        self._said: dict[Any, bool | None] = {}
-
-    def see(self, key: Any, a: Any) -> Wanted | None:
-        """What to tell upstream now that a has this value; None if nothing changed."""
-        wanted = self._decide(a)
-        if self._said.get(key, True) is wanted or self._said.get(key, True) is False:
-            return None
-        self._said[key] = wanted
-        return Wanted(key, wanted is True, for_good=wanted is False)
-
-
-@dataclass(frozen=True, slots=True)
-class Pull:
-    """A request for more rows: `number` rows that come after a place in the order (None: the first ones)."""
-
-    number: int
-    after: Any | None
-
-
-class BestTracker:
-    """Best-k at a distance (§3.2): upstream pushes changes of the best k + 2 only, and the rest is pulled when needed.
-
-    Rows are (place, key) with places that sort; a place tells the order and is unique.
-    """
-
-    def __init__(self, number: int, spare: int = 2) -> None:
-        self._number, self._spare = number, spare
-        self._rows: list[tuple[Any, Any]] = []
-        self._place: dict[Any, Any] = {}
-        self._limit: Any | None = None  # rows beyond this place were not pushed, or were dropped
-        self._pulling = False
-        self.pulls = 0
-
-    def best(self) -> list[Any]:
-        """The keys of the best k, as far as they are known for certain."""
-        return [key for _, key in self._rows[: self._number]]
-
-    def kept(self) -> list[Any]:
-        """The keys of all rows that are tracked."""
-        return [key for _, key in self._rows]
-
-    def put(self, key: Any, place: Any) -> Pull | None:
-        """A row that is new or moved; it is ignored if it lies beyond what is tracked."""
-        self._take_out(key)
-        if self._limit is None or place < self._limit:
-            insort(self._rows, (place, key))
-            self._place[key] = place
-            self._trim()
-        return self._need()
-
-    def remove(self, key: Any) -> Pull | None:
-        """A row that left; asks for more if fewer than k are left and there may be others."""
-        self._take_out(key)
-        return self._need()
-
-    def wants(self, place: Any) -> bool:
-        """Whether upstream should push a row at this place."""
-        return self._limit is None or place < self._limit
-
-    def answer(self, rows: Sequence[tuple[Any, Any]], exhausted: bool) -> None:
-        """What was pulled: (place, key) in order; exhausted if there is nothing beyond."""
-        self._pulling = False
-        for place, key in rows:
-            self._take_out(key)
-            insort(self._rows, (place, key))
-            self._place[key] = place
-        self._limit = None if exhausted or not rows else _Beyond(rows[-1][0])
-        self._trim()
-
-    def _take_out(self, key: Any) -> None:
-        place = self._place.pop(key, None)
-        if place is not None:
-            del self._rows[bisect_left(self._rows, (place, key))]
-
-    def _trim(self) -> None:
-        while len(self._rows) > self._number + self._spare:
-            place, key = self._rows.pop()
-            del self._place[key]
-            self._limit = place
-
-    def _need(self) -> Pull | None:
-        if len(self._rows) >= self._number or self._limit is None or self._pulling:
-            return None
-        self._pulling = True
-        self.pulls += 1
-        after = self._rows[-1][0] if self._rows else None
-        return Pull(self._number + self._spare - len(self._rows), after)
-
-
-class _Beyond:
-    """Just after a place."""
-
-    def __init__(self, place: Any) -> None:
-        self._place = place
-
-    def __gt__(self, place: Any) -> bool:
-        return not self._place < place
-
-
-def pull(rows: Mapping[Any, Any], request: Pull) -> tuple[list[tuple[Any, Any]], bool]:
-    """Upstream's answer from all its rows (key: place), and whether there is nothing beyond."""
-    beyond = ((place, key) for key, place in rows.items() if request.after is None or place > request.after)
-    line = nsmallest(request.number + 1, beyond)
-    return line[: request.number], len(line) <= request.number

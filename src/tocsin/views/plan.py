@@ -386,6 +386,11 @@ class Without(_Unary):
         """The ticks of the deletions, in terms of the compared expressions."""
         return window.regroup(self.deletions.origins, self.deletions_on)
 
+    @cached_property
+    def closes(self) -> tuple[Origin, ...]:
+        """The ticks of both inputs: when they are known, nothing more can come of what is compared."""
+        return (*window.regroup(self.input.origins, self.on), *self.waits)
+
     def __str__(self) -> str:
         pairs = zip(self.on, self.deletions_on, strict=True)
         return "without on " + " and ".join(f"{left} = {right}" for left, right in pairs)

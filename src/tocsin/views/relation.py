@@ -14,10 +14,9 @@ from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from tocsin.views.expression import Column, Evaluator, Expression, evaluator
-from tocsin.views.plan import Join, Merge, Project, Select, Without
+from tocsin.views.plan import Join, Merge, Project, Select
 from tocsin.views.ticks import Range, Ticks
-from tocsin.views.value import SoFar, Value, both, is_final, negation, now_of, truth
-from tocsin.views.window import Windows
+from tocsin.views.value import SoFar, Value, both, is_final, now_of, truth
 
 Key: TypeAlias = tuple[Any, ...]
 Cells: TypeAlias = tuple[Any, ...]
@@ -71,7 +70,9 @@ class Origin:
         return True
 
 
-class _Stateless:
+class Stateless:
+    """Rows come when those of its inputs do."""
+
     columnar = False
 
     def __init__(self, inputs: Sequence[Step]) -> None:
@@ -82,7 +83,7 @@ class _Stateless:
         return all(step.is_quiet() for step in self._inputs)
 
 
-class SelectStep(_Stateless):
+class SelectStep(Stateless):
     """Rows for which the condition is finally false are not passed on, unless they were."""
 
     def __init__(self, node: Select, inputs: Sequence[Step]) -> None:
@@ -98,7 +99,7 @@ class SelectStep(_Stateless):
         return [Row(r.key, r.cells, both(r.present, truth(condition(r.cells)))) for r in increments[0]]
 
 
-class ProjectStep(_Stateless):
+class ProjectStep(Stateless):
     """Project and extend."""
 
     def __init__(self, node: Project, inputs: Sequence[Step]) -> None:
@@ -117,7 +118,7 @@ class ProjectStep(_Stateless):
         return [Row(key, pick(cells), present) for key, cells, present in increments[0]]
 
 
-class MergeStep(_Stateless):
+class MergeStep(Stateless):
     """Passes rows of every input through, labelled."""
 
     def __init__(self, node: Merge, inputs: Sequence[Step]) -> None:
@@ -149,7 +150,7 @@ def key_function(expressions: Sequence[Expression]) -> Callable[[Cells], tuple[K
     return key
 
 
-class _Side:
+class Side:
     """One input of a join: its rows, found by what they are joined on."""
 
     def __init__(self, on: Sequence[Expression]) -> None:
@@ -182,7 +183,7 @@ class _Side:
             self.unsettled.add(row.key)
 
 
-class JoinStep(_Stateless):
+class JoinStep(Stateless):
     """Pairs of rows that are equal on some expressions; null equals nothing.
 
     Where these expressions evolve, a pair may part and meet again: until it is decided it is a ghost, not there so far.
@@ -190,7 +191,7 @@ class JoinStep(_Stateless):
 
     def __init__(self, node: Join, inputs: Sequence[Step]) -> None:
         super().__init__(inputs)
-        self._left, self._right = _Side(node.left_on), _Side(node.right_on)
+        self._left, self._right = Side(node.left_on), Side(node.right_on)
         self._ghosts: dict[Key, dict[Key, Row]] = {}  # for each row the pairs that it has left
 
     def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
@@ -206,7 +207,7 @@ class JoinStep(_Stateless):
         """Not while a row may find other partners."""
         return super().is_quiet() and not self._left.unsettled and not self._right.unsettled
 
-    def _take(self, row: Row, side: _Side, other: _Side, changed: dict[Key, Row]) -> None:
+    def _take(self, row: Row, side: Side, other: Side, changed: dict[Key, Row]) -> None:
         if side.held(row.key) == row:
             return
         at, settled = side.key_of(row.cells)
@@ -223,21 +224,21 @@ class JoinStep(_Stateless):
                 self._meet(row, partner, side, settled and partner.key not in other.unsettled, changed)
         self._decide(row, side, other, changed)
 
-    def _meet(self, row: Row, partner: Row, side: _Side, sure: bool, changed: dict[Key, Row]) -> None:
+    def _meet(self, row: Row, partner: Row, side: Side, sure: bool, changed: dict[Key, Row]) -> None:
         pair = self._pair(row, partner, side)
         changed[pair.key] = pair if sure else pair._replace(present=both(pair.present, SoFar(True)))
         for key in (self._ghost_key(row, side), self._ghost_key(partner, self._other(side))):
             if key in self._ghosts:
                 self._ghosts[key].pop(pair.key, None)
 
-    def _part(self, row: Row, partner: Row, side: _Side, changed: dict[Key, Row]) -> None:
+    def _part(self, row: Row, partner: Row, side: Side, changed: dict[Key, Row]) -> None:
         """The pair is no longer equal; it may be again."""
         pair = self._pair(row, partner, side)
         changed[pair.key] = pair.absent(final=False)
         for key in (self._ghost_key(row, side), self._ghost_key(partner, self._other(side))):
             self._ghosts.setdefault(key, {})[pair.key] = pair
 
-    def _decide(self, row: Row, side: _Side, other: _Side, changed: dict[Key, Row]) -> None:
+    def _decide(self, row: Row, side: Side, other: Side, changed: dict[Key, Row]) -> None:
         """Pairs that parted are gone for good once neither row can move, or one has left."""
         own = self._ghost_key(row, side)
         if own not in self._ghosts or row.key in side.unsettled:
@@ -252,93 +253,12 @@ class JoinStep(_Stateless):
         if not self._ghosts[own]:
             del self._ghosts[own]
 
-    def _ghost_key(self, row: Row, side: _Side) -> Key:
+    def _ghost_key(self, row: Row, side: Side) -> Key:
         return (side is self._left, row.key)
 
-    def _other(self, side: _Side) -> _Side:
+    def _other(self, side: Side) -> Side:
         return self._right if side is self._left else self._left
 
-    def _pair(self, row: Row, partner: Row, side: _Side) -> Row:
+    def _pair(self, row: Row, partner: Row, side: Side) -> Row:
         left, right = (row, partner) if side is self._left else (partner, row)
         return Row(left.key + right.key, left.cells + right.cells, both(left.present, right.present))
-
-
-class WithoutStep(_Stateless):
-    """Deletion: a row is there while none of the deletions equals it."""
-
-    def __init__(self, node: Without, inputs: Sequence[Step], knowledge: Knowledge) -> None:
-        super().__init__(inputs)
-        self._rows, self._deletions = _Side(node.on), _Side(node.deletions_on)
-        self._nulls_are_equal = node.nulls_are_equal
-        self._windows = Windows(node.waits, knowledge)
-        self._registered: set[Key] = set()
-        self._told: dict[Key, Row] = {}
-        self._was_quiet = True
-
-    def is_quiet(self) -> bool:
-        """Rows come from the first input only."""
-        return self._inputs[0].is_quiet()
-
-    def step(self, increments: Sequence[Sequence[Row]], advance: Advance) -> list[Row]:
-        """Looks again at every row whose deletions changed or became completely known."""
-        changed: dict[Key, Row] = {}
-        touched: dict[Key, None] = {}
-        for deletion in increments[1]:
-            self._delete(deletion, touched)
-        touched.update(dict.fromkeys(self._windows.touched(advance)))
-        quiet = self._inputs[1].is_quiet() and not self._deletions.unsettled
-        if quiet and not self._was_quiet:
-            touched.update(dict.fromkeys(self._rows.buckets))
-        self._was_quiet = quiet
-        for row in increments[0]:
-            self._take(row, changed)
-        for at in touched:
-            for row in self._rows.buckets.get(at, {}).values():
-                changed[row.key] = self._state(row, at)
-        return self._tell(changed)
-
-    def _take(self, row: Row, changed: dict[Key, Row]) -> None:
-        at, settled = self._rows.key_of(row.cells)
-        self._rows.remove(row.key)
-        if row.present is False:
-            changed[row.key] = row
-            return
-        self._rows.put(row, at, settled)
-        if at not in self._registered:
-            self._registered.add(at)
-            self._windows.register(at, at)
-        changed[row.key] = self._state(row, at)
-
-    def _delete(self, deletion: Row, touched: dict[Key, None]) -> None:
-        before = self._deletions.remove(deletion.key)
-        if before is not None:
-            touched[before] = None
-        if deletion.present is not False:
-            at, settled = self._deletions.key_of(deletion.cells)
-            self._deletions.put(deletion, at, settled)
-            touched[at] = None
-
-    def _state(self, row: Row, at: Key) -> Row:
-        deleted = self._is_deleted(at)
-        if row.key in self._rows.unsettled:
-            deleted = SoFar(now_of(deleted))
-        return row._replace(present=both(row.present, negation(deleted)))
-
-    def _is_deleted(self, at: Key) -> Value:
-        if None in at and not self._nulls_are_equal:
-            return False
-        found = self._deletions.buckets.get(at, {})
-        if any(row.present is True and key not in self._deletions.unsettled for key, row in found.items()):
-            return True
-        decided = not found and self._was_quiet and self._windows.is_complete(at)
-        return False if decided else SoFar(any(row.is_shown() for row in found.values()))
-
-    def _tell(self, changed: Mapping[Key, Row]) -> list[Row]:
-        told = []
-        for key, row in changed.items():
-            if self._told.get(key) != row:
-                told.append(row)
-                self._told[key] = row
-            if row.present is False:
-                self._rows.remove(key)
-        return told

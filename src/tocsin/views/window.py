@@ -295,5 +295,28 @@ class Windows:
                     found[key] = None
 
 
+class Closed:
+    """For which rows nothing can come any more: all their ticks were known while nothing was on its way.
+
+    Whoever asks has told everything of such rows, and may forget them: what still comes for them comes again. It rests
+    on the ticks that were known at the last such moment, so it takes no memory for each row.
+    """
+
+    def __init__(self, origins: Sequence[Origin], knowledge: Mapping[str, Ticks]) -> None:
+        self._solvers = [Solver(origin) for origin in origins]
+        self._knowledge = knowledge
+        self._ticks: dict[str, Ticks] = {solver.source: Ticks() for solver in self._solvers}
+
+    def advance(self) -> None:
+        """Everything that the known ticks bring is here."""
+        for source, ticks in self._ticks.items():
+            for first, last in self._knowledge[source].ranges():
+                ticks.add(first, last)
+
+    def covers(self, cells: tuple[Value, ...]) -> bool:
+        """Whether nothing can come for a row with these cells."""
+        return all(self._ticks[solver.source].covers(*solver.window(cells)) for solver in self._solvers)
+
+
 def _meet(first: int, last: int, ranges: Sequence[Range]) -> bool:
     return any(start <= last and first <= end for start, end in ranges)

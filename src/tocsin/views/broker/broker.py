@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, TypeAlias
 
-from tocsin.views.broker.guards import guards_of, unneeded_test
+from tocsin.views.broker.guards import guards_of
 from tocsin.views.broker.links import Inlet, Outlet
 from tocsin.views.broker.messages import Call, Effect, Increment, Letter, Question, Say, Show, Storage
 from tocsin.views.broker.placement import Part
 from tocsin.views.broker.shown import InOrder, Shown
 from tocsin.views.broker.sources import HERE, Source, SourceInlet
+from tocsin.views.broker.spared import sieve_of
 from tocsin.views.engine import make_step
 from tocsin.views.kept import load, save
 from tocsin.views.knowledge import Cells, Curiosity, Knowledge, Seconds
@@ -46,7 +48,9 @@ class BrokerSettings:
     away_seconds: Seconds = 6.0
     """Nothing is pushed to a reader of whom nothing was heard for this long; it gets one state when it is back."""
     is_selective: bool = True
-    """Tells upstream which rows will never be needed."""
+    """Tells upstream which rows are not needed, for good or for now."""
+    spare_rows: int = 2
+    """How many rows a best-k tracks beyond its k; it pulls when they are used up."""
 
 
 DEFAULTS = BrokerSettings()
@@ -74,7 +78,8 @@ class Broker:
         self._steps: dict[int, Step] = {}
         self._make(now)
         guardable = set(self.inlets) - set(part.tells) - set(part.views.values()) if settings.is_selective else ()
-        self._guards = guards_of(self._nodes, self._inputs, guardable)
+        reaches = {at: partial(getattr, self.inlets[at], "reach") for at in guardable}
+        self.guards = guards_of(self._nodes, self._inputs, self._steps, reaches, settings.spare_rows)
         derived = [at for at in part.tells if at not in self.sources and at not in self.source_inlets]
         self.outlets = {at: Outlet(at, self.epoch, part.tells[at], self._nodes[at].history) for at in derived}
         self._facts: dict[int, dict[Key, Row]] = {
@@ -225,15 +230,15 @@ class Broker:
 
     def _answer(self, question: Question, sender: str, now: Seconds) -> list[Effect]:
         at = question.relation
-        self.outlets[at].hear(sender, question, now)
-        unneeded = question.unneeded
-        self.outlets[at].quench(sender, None if unneeded is None else unneeded_test(self._nodes, at, unneeded))
-        return self._news(at, [sender]) if question.wanted else []
+        outlet = self.outlets[at]
+        outlet.hear(sender, question, now)
+        is_news = outlet.sift(sender, question.selective, partial(sieve_of, self._nodes, at))
+        return self._news(at, [sender]) if question.wanted or is_news else []
 
-    def _news(self, at: int, readers: Iterable[str]) -> list[Effect]:
+    def _news(self, at: int, readers: Iterable[str], asked: bool = True) -> list[Effect]:
         effects: list[Effect] = []
         for reader in readers:
-            news = self.outlets[at].news(reader, self._known[at], self._steps[at].is_quiet())
+            news = self.outlets[at].news(reader, self._known[at], self._steps[at].is_quiet(), asked)
             if news is not None:
                 effects.append(self._say(reader, news))
         return effects
@@ -249,8 +254,8 @@ class Broker:
         return effects
 
     def _question(self, at: int, wanted: bool) -> Question:
-        guard = self._guards.get(at)
-        return self.inlets[at].question(wanted, None if guard is None else guard.unneeded())
+        guard = self.guards.get(at)
+        return self.inlets[at].question(wanted, None if guard is None else guard.selective())
 
     def _say(self, to: str, body: Any) -> Say:
         return Say(to, Letter(self.name, body))
@@ -268,14 +273,16 @@ class Broker:
             advance[at] = self._new_ticks(at, advance)
             rows = self._steps[at].step([made.get(one, []) for one in inputs], advance[at])
             made[at] = self._with_facts(at, rows)
-        for guard in self._guards.values():
-            guard.see(made.get(guard.decides, ()))
         effects: list[Effect] = []
+        for at, guard in self.guards.items():
+            if guard.see(made.get(guard.decides, ())):
+                effects.append(self._say(self.part.reads[at], self._question(at, wanted=False)))
         for at, rows in made.items():
             if at in self.outlets:
                 self.outlets[at].take(rows)
                 since = now - self.settings.away_seconds
-                effects += self._news(at, [r for r in self.part.tells[at] if self.outlets[at].is_heard(r, since)])
+                heard = [reader for reader in self.part.tells[at] if self.outlets[at].is_heard(reader, since)]
+                effects += self._news(at, heard, asked=False)
         for view, at in self.part.views.items():
             if at in made:
                 effects += [Show(view, row) for row in self.views[view].take(made[at])]
@@ -318,7 +325,7 @@ class Broker:
             "outlets": {at: outlet.save() for at, outlet in self.outlets.items()},
             "facts": {at: dict(facts) for at, facts in self._facts.items()},
             "views": {view: shown.save() for view, shown in self.views.items()},
-            "gone": {at: set(guard.gone) for at, guard in self._guards.items()},
+            "guards": {at: guard.save() for at, guard in self.guards.items()},
         })  # fmt: skip
         for inlet in self.inlets.values():
             inlet.durable = inlet.version
@@ -353,8 +360,8 @@ class Broker:
         self._facts.update({at: dict(facts) for at, facts in kept["facts"].items()})
         for view, saved in kept["views"].items():
             self.views[view].load(saved)
-        for at, gone in kept["gone"].items():
-            self._guards[at].gone = set(gone)
+        for at, saved in kept["guards"].items():
+            self.guards[at].load(saved)
         return True
 
 

@@ -12,10 +12,11 @@ tick could bring it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from tocsin.views.broker.messages import Increment, Known, Question, Unneeded
+from tocsin.views.broker.messages import Increment, Known, Place, Question, Selective
+from tocsin.views.broker.spared import Sieve, Verdict
 from tocsin.views.knowledge import Seconds
 from tocsin.views.plan import Node
 from tocsin.views.relation import Key, Row
@@ -31,8 +32,50 @@ class Reader:
     sent: int = 0
     durable: int = 0
     heard_at: Seconds | None = None
-    unneeded: Callable[[Row], bool] | None = None
-    """Rows that it will never need."""
+    looked: int = 0
+    """Up to this version it was counted what is spared."""
+    sieve: Sieve | None = None
+    """What it needs, if it says so; then `told` is kept, too."""
+    told: dict[Key, tuple[int, Row | None]] = field(default_factory=dict)
+    """When each row was last sent, and how it was; None if that may have been lost, and an earlier state is there."""
+    stale: set[Key] = field(default_factory=set)
+    """Rows that changed since they were told."""
+    hidden: set[Key] = field(default_factory=set)
+    """Rows that it has not heard of."""
+
+    def hear(self, question: Question) -> None:
+        """Who asks again may have missed everything after its version."""
+        self.durable = max(self.durable, question.durable)
+        if question.wanted:
+            self.sent = min(self.sent, question.version)
+            late = [(key, version) for key, (version, _) in self.told.items() if version > question.version]
+            self.told.update((key, (version, None)) for key, version in late)
+
+    def restart(self) -> None:
+        """Everything is sent, whatever it says that it needs: it may hold rows of another life of ours."""
+        self.sent = 0
+        self.told.clear()
+        self.stale.clear()
+        self.hidden.clear()
+
+    def judge(self, row: Row) -> Verdict:
+        """Whether it needs a row now; takes note of rows that it does not get."""
+        self.stale.discard(row.key)
+        self.hidden.discard(row.key)
+        if self.sieve is None:
+            return Verdict.SEND
+        _, told = known = self.told.get(row.key, (0, None))
+        is_unsure = known[0] > 0 and told is None
+        verdict = Verdict.SEND if is_unsure else self.sieve.judge(row, told)
+        if verdict is Verdict.HOLD:
+            (self.hidden if told is None else self.stale).add(row.key)
+        return verdict
+
+    def take(self, rows: Iterable[Row], version: int) -> None:
+        """These were sent."""
+        self.sent = version
+        if self.sieve is not None:
+            self.told.update((row.key, (version, row)) for row in rows)
 
 
 class Outlet:
@@ -45,7 +88,7 @@ class Outlet:
         self._readers = {name: Reader() for name in readers}
         self._is_history = is_history
         self.spared = 0
-        """Rows that were not sent because nobody needs them."""
+        """Rows that were not sent because they were not needed, or not then."""
 
     def take(self, rows: Iterable[Row]) -> None:
         """A new version, in which these rows changed."""
@@ -54,39 +97,72 @@ class Outlet:
             self._rows.pop(row.key, None)
             self._rows[row.key] = self.version, row
 
-    def news(self, reader: str, known: Mapping[str, Ticks], is_quiet: bool) -> Increment | None:
-        """What a reader has not been sent."""
+    def news(self, reader: str, known: Mapping[str, Ticks], is_quiet: bool, asked: bool = True) -> Increment | None:
+        """What a reader has not been sent. Unless it has asked, nothing where all of it is spared."""
         state = self._readers[reader]
         if state.sent >= self.version:
             return None
-        rows = []
+        is_whole, rows, spared = state.sent == 0, list[Row](), False
         for version, row in reversed(self._rows.values()):
             if version <= state.sent:
                 break
-            if state.unneeded is None or not state.unneeded(row):
+            verdict = state.judge(row)
+            if is_whole or verdict is Verdict.SEND:
                 rows.append(row)
             else:
-                self.spared += 1
-        since, state.sent = state.sent, self.version
+                spared = True
+                self.spared += version > state.looked
+        state.looked = self.version
+        if is_whole:
+            state.restart()
+        if spared and not rows and not asked:
+            return None
+        since, rows = state.sent, rows[::-1]
+        state.take(rows, self.version)
         told: Known = tuple((source, tuple(ticks.ranges())) for source, ticks in known.items())
-        return Increment(self.relation, self.epoch, since, self.version, tuple(reversed(rows)), told, is_quiet)
+        is_quiet, reach = is_quiet and not state.hidden, None
+        if state.sieve is not None and (state.hidden or state.stale):
+            reach = state.sieve.reach
+        return Increment(self.relation, self.epoch, since, self.version, tuple(rows), told, is_quiet, reach)
 
-    def quench(self, reader: str, unneeded: Callable[[Row], bool] | None) -> None:
-        """A reader says what it will never need."""
-        self._readers[reader].unneeded = unneeded
+    def sift(self, reader: str, said: Selective | None, make: Callable[[Selective], Sieve]) -> bool:
+        """A reader says what it needs. Whether it should hear of rows that were held back, or that none are."""
+        state = self._readers[reader]
+        if said is None:
+            return False
+        if self._is_history:
+            for key in state.told.keys() - self._rows.keys():
+                del state.told[key]  # it is safe there, and a row of a history does not change
+        if state.sieve is None:
+            self._restart(state)
+            state.sieve = make(said)
+        if not state.sieve.hear(said, (row for _, row in self._rows.values())):
+            return False
+        was_hidden = bool(state.hidden)
+        held = [self._rows[key][1] for key in (*state.stale, *state.hidden)]
+        wanted = [row for row in held if state.judge(row) is Verdict.SEND]
+        if not wanted and bool(state.hidden) is was_hidden:
+            return False
+        self.take(wanted)
+        return True
 
     def hear(self, reader: str, question: Question, now: Seconds) -> None:
         """Takes note of what a reader has, and forgets what nobody will ask for again."""
         state = self._readers[reader]
         state.heard_at = now
         if question.epoch != self.epoch:
-            state.sent = 0
+            self._restart(state)
             return
-        state.durable = max(state.durable, question.durable)
-        if question.wanted:
-            state.sent = min(state.sent, question.version)
+        state.hear(question)
         if self._is_history:
             self._trim(min(one.durable for one in self._readers.values()))
+
+    def _restart(self, state: Reader) -> None:
+        """Rows that were held back are as good as new: who misses what is sent now asks for what is new only."""
+        held = [self._rows[key][1] for key in (*state.stale, *state.hidden)]
+        if held:
+            self.take(held)
+        state.restart()
 
     def is_heard(self, reader: str, since: Seconds) -> bool:
         """Whether a reader was heard of lately: nothing is pushed to who is away."""
@@ -100,10 +176,12 @@ class Outlet:
     def _trim(self, version: int) -> None:
         """Rows of a history are told once; those that are safe downstream are not needed here."""
         gone = []
+        held = set[Key]().union(*(reader.hidden for reader in self._readers.values()))
         for key, (told, _) in self._rows.items():
             if told > version:
                 break
-            gone.append(key)
+            if key not in held:
+                gone.append(key)
         for key in gone:
             del self._rows[key]
 
@@ -136,6 +214,8 @@ class Inlet:
         self._orphans: set[Key] = set()  # told of by an earlier life of upstream, and not by this one
         self._windows = Windows(node.origins, self.known)
         self.epoch = self.version = self.durable = 0
+        self.reach: Place | None = None
+        """Rows that stand beyond this place may have changed since they were told of."""
         self._is_quiet = False
         self._heard_at: Seconds | None = None
 
@@ -158,7 +238,7 @@ class Inlet:
             return None
         if is_new_life:
             self.durable = 0  # versions of another life mean nothing
-        self.epoch, self.version = message.epoch, message.version
+        self.epoch, self.version, self.reach = message.epoch, message.version, message.reach
         self._is_quiet = message.is_quiet
         self._heard_at = now
         advance = {
@@ -203,9 +283,9 @@ class Inlet:
         """Whether something between what is here and the message is missing."""
         return message.epoch > self.epoch or message.since > self.version
 
-    def question(self, wanted: bool, unneeded: Unneeded | None = None) -> Question:
+    def question(self, wanted: bool, selective: Selective | None = None) -> Question:
         """What to tell upstream."""
-        return Question(self.relation, self.epoch, self.version, self.durable, wanted, unneeded)
+        return Question(self.relation, self.epoch, self.version, self.durable, wanted, selective)
 
     def is_stalled(self, before: Seconds) -> bool:
         """Whether nothing of use came after a time."""
@@ -215,14 +295,14 @@ class Inlet:
         """For a checkpoint."""
         return {
             "known": {source: ticks.ranges() for source, ticks in self.known.items()},
-            "epoch": self.epoch, "version": self.version, "quiet": self._is_quiet,
+            "epoch": self.epoch, "version": self.version, "quiet": self._is_quiet, "reach": self.reach,
             "rows": dict(self._rows), "orphans": set(self._orphans),
         }  # fmt: skip
 
     def load(self, saved: dict[str, Any]) -> None:
         """After a restart."""
         self.epoch, self.version, self._is_quiet = saved["epoch"], saved["version"], saved["quiet"]
-        self.durable = self.version
+        self.durable, self.reach = self.version, saved["reach"]
         for source, ranges in saved["known"].items():
             for first, last in ranges:
                 self.known[source].add(first, last)

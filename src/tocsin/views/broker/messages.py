@@ -16,6 +16,8 @@ from tocsin.views.ticks import Range
 
 Known: TypeAlias = tuple[tuple[str, tuple[Range, ...]], ...]
 """For each source the ticks that a state reflects."""
+Place: TypeAlias = tuple[Any, ...]
+"""Where a row stands in an order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +31,36 @@ class Increment:
     rows: tuple[Row, ...]
     known: Known
     is_quiet: bool
+    reach: Place | None = None
+    """Where only the best rows are tracked: what stands beyond this place may have changed since it was told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unneeded:
-    """Negative curiosity about values (§3.2): rows that a join would match with these will never be needed."""
+    """Negative curiosity about values (§3.2): what a join would match with these is not needed."""
 
     join: int
     """The node that reads the relation."""
-    values: frozenset[Key]
+    for_good: frozenset[Key]
+    for_now: frozenset[Key]
+    """Changes of rows that were told of are not needed until these values are wanted again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """Best-k at a distance (§3.2): k rows and some spare ones are tracked."""
+
+    best: int
+    """The node that reads the relation."""
+    reach: Place | None
+    """So many are here, and stand no further than this: changes beyond are not needed now."""
+    beaten: Place | None
+    """k rows that will stay stand no further than this: a row beyond that will stay, too, is never needed."""
+    pulled: int
+    """Fewer than k are left, and so many more are wanted."""
+
+
+Selective: TypeAlias = Unneeded | Tracked
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +72,7 @@ class Question:
     version: int
     durable: int
     wanted: bool
-    unneeded: Unneeded | None = None
+    selective: Selective | None = None
 
 
 Body: TypeAlias = Knowledge | Curiosity | Increment | Question

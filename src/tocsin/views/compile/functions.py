@@ -94,7 +94,12 @@ def _like(found: exp.Expr, read: Read) -> Expression:
 
 
 def _joined(found: exp.Expr, read: Read) -> Expression:
-    return call("||", read(found.this), read(found.expression))
+    return call("||", _readable(read(found.this)), _readable(read(found.expression)))
+
+
+def _readable(value: Expression) -> Expression:
+    """A real that was computed from integers, as by CASE or greatest, is written as a real: 2.0."""
+    return call("real", value) if value.type is Type.REAL else value
 
 
 def _concat(found: exp.Expr, read: Read) -> Expression:
@@ -108,7 +113,7 @@ def _cast(found: exp.Expr, read: Read) -> Expression:
     names = {Type.INTEGER: "integer", Type.REAL: "real", Type.TEXT: "text"}
     if target not in names or value.type is Type.RELATION:
         raise ViewError(f"{found.sql()}: cast to BIGINT, DOUBLE or TEXT")
-    return call(names[target], value)
+    return call(names[target], _readable(value) if target is Type.TEXT else value)
 
 
 def _case(found: exp.Expr, read: Read) -> Expression:

@@ -151,6 +151,8 @@ class Query:
         check(inner)
         if table is None or any(inner.args.get(part) for part in ("joins", "group", "having", "limit", "with_")):
             raise ViewError("NOT EXISTS needs SELECT … FROM one relation or view WHERE an equality with the outer row")
+        if any(map(is_aggregate, inner.expressions)):
+            raise ViewError("NOT EXISTS of an aggregate is never true, for there is always one row: write SELECT 1")
         part = self._part(table.this, len(node.columns))
         outer = Scope(tuple(p for p in scope.parts if p.alias.lower() != part.alias.lower()))
         where = inner.args.get("where")

@@ -49,8 +49,6 @@ def _result_type(operation: str, arguments: tuple[Expression, ...]) -> Type:
 
 def _number(operation: str, arguments: tuple[Expression, ...]) -> Type:
     _all_of(operation, arguments, (Type.INTEGER, Type.REAL), "a number")
-    if operation in ("floor", "ceil"):
-        return Type.INTEGER
     if operation == "round":
         return arguments[0].type
     reals = any(argument.type is Type.REAL for argument in arguments)
