@@ -70,12 +70,12 @@ def test_each_subscription_chooses_and_what_is_missed_is_measured_and_shown(tmp_
             heard.update(busy.publish("chord", "another chord"))
             missed.update(quiet.publish("chord"))
             recall = client.get("subscriptions/some").json()["ring"]["recall"]
-            return recall if recall is not None and recall["value"] < 1 else None
+            is_measured = recall is not None and recall["value"] < 1 and recall["heard"]  # audits begin at any time
+            return recall if is_measured else None
 
         recall = until(measured)
         assert recall["low"] <= recall["value"] <= recall["high"] < 1
         assert recall["asked"] > 0
-        assert recall["heard"] > 0
         ring = client.get("subscriptions").json()["items"][0]["ring"]
         assert (ring["listens_to"], ring["publishers"]) == (1, 2)
         until(lambda: {id for _, id, _ in home.told()} >= heard)
