@@ -25,7 +25,7 @@ from tocsin.query.semantics import Knowledge, holds
 from tocsin.sim.workload import WorkloadSettings
 
 TINY = {
-    "smartseer-architectures": smartseer_architectures.Scale(200, 3, (4, 16)),
+    "smartseer-architectures": smartseer_architectures.Scale(200, 3, (4, 16), (1, 3)),
     "smartseer-join": smartseer_join.Scale(2_000, 2, (1, 5, 20), 3),
     "smartseer-lists": 1_000,
     "smartseer-notification": smartseer_notification.Scale(300, 1, (4, 16, 64)),
