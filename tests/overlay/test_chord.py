@@ -9,11 +9,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from tocsin.overlay.chord import ChordSettings, Found, Route
+from tocsin.overlay.chord import ChordSettings, Found
 from tocsin.overlay.items import Put, Replicate, Replicated, Store, Values
 from tocsin.overlay.key import hashed, host_of
 from tocsin.overlay.member import Member, Router
-from tocsin.overlay.membership import Joined, Left, Neighbours, Refused
+from tocsin.overlay.membership import Joined, Left, Refused
 from tocsin.overlay.message import Item, Message, Peer, peer
 from tocsin.overlay.node import Deliver, Effect, Node, Send
 from tocsin.sim.bulk import count_hops
@@ -274,25 +274,6 @@ def in_the_middle() -> tuple[Member, Peer, Peer]:
     node.chord.predecessor = low
     node.chord.table.set_successors([after])
     return node, low, after
-
-
-def test_a_node_owns_nothing_while_its_successor_calls_another_its_predecessor():
-    node, low, after = in_the_middle()
-    key, had = node.me.key, list[int]()
-
-    def receiver(note: Note, keys: tuple[int, ...], hops: int, now: float) -> list[Effect]:
-        had.append(note.number)
-        return []
-
-    node.receive(Note, receiver)
-    assert node.chord.owns(key)
-    node.handle(Neighbours(after, low, (), ()), 1.0)
-    assert node.chord.owns(key) is None
-    assert node.handle(Route(key, Note(1), 1, 0, 1), 1.0) == []  # as the node before it sends it
-    assert had == []
-    node.handle(Neighbours(after, node.me, (), ()), 2.0)
-    assert node.chord.owns(key)
-    assert had == [1]
 
 
 def test_a_put_is_answered_when_the_first_replica_has_nobody_between():

@@ -138,7 +138,6 @@ class Chord:
         "_predecessor",
         "_requests",
         "_span",
-        "is_confirmed",
         "is_gone",
         "is_placed",
         "is_ready",
@@ -158,7 +157,6 @@ class Chord:
         self._low = 0  # the first key of its range
         self._span: int | None = None  # the last, counted from the first; None: no predecessor
         self.is_ready = False  # it has what belongs to its range; before that it owns nothing
-        self.is_confirmed = True  # nothing tells that another has taken its range
         self.is_placed = False  # it has been in the ring, and others can build on where it stands
         self.is_gone = False  # it left, and passes on what still comes
         self._held: list[Message] | None = None
@@ -193,7 +191,7 @@ class Chord:
 
     def owns(self, key: Key) -> bool | None:
         """Whether a key is this node's; None: not to be said now."""
-        if not self.is_ready or not self.is_confirmed:
+        if not self.is_ready:
             return False if self.is_gone else None
         if self._span is None:
             return None if self.table.successors else True

@@ -11,9 +11,6 @@ arrived; between the two nobody acts as owner, and what arrives is held. So noth
     leaving    the node gives its range to its successor in pages, then tells its predecessor
     failing    the successor holds copies (`items`); it owns the range as soon as the next predecessor speaks up
 
-A node that lives can be taken for dead, and not know it. So it owns nothing once its successor names another as its
-predecessor, nor when its successor fell silent, until the one after that names it.
-
 One neighbour that falls silent is taken for dead: its successor has copies of all it had, and takes over. When more are
 silent at a time (`losses_max`; neighbours tell each other whom they lost), a node cannot know whether they died or it
 is cut off itself, and whoever is cut off misses what is stored elsewhere. So it doubts: it keeps its place but owns
@@ -276,14 +273,11 @@ class Membership:
         chord = self.chord
         if chord.predecessor is not None and chord.predecessor.address == peer.address:
             chord.predecessor = None
-        was_first = peer in chord.table.successors[:1]
         if chord.table.forget(peer.address):
             self._unanswered = 0
         if not chord.table.successors:
             rest = [*chord.table.known(), *([chord.predecessor] if chord.predecessor else [])]
             chord.table.set_successors([one for one in rest if not self.is_suspect(one)])
-        if was_first:
-            chord.is_confirmed = False
         self._lost[peer.address] = now + self.settings.doubt_seconds
         if not chord.table.successors or self._is_in_doubt():
             chord.is_ready = False
@@ -408,21 +402,9 @@ class Membership:
         nearer = [low] if is_nearer and low is not None else []
         peers = [*nearer, first, *(peer for peer in message.successors if not self.is_suspect(peer))]
         effects = self._set_successors(peers)
-        if low is not None and low.address == self.me.address:
-            return [*effects, *self._confirm(now)]
-        if nearer:
-            return effects
-        self.chord.is_confirmed = self.chord.is_confirmed and low is None  # else another has what this node had
-        if not self._may_claim():
+        if nearer or (low is not None and low.address == self.me.address) or not self._may_claim():
             return effects
         return [*effects, Send(first.address, Claim(self.me, 0))]
-
-    def _confirm(self, now: Seconds) -> list[Effect]:
-        """The successor calls this node its predecessor: so nobody else has its range."""
-        if self.chord.is_confirmed:
-            return []
-        self.chord.is_confirmed = True
-        return self.chord.release(now)
 
     def _may_claim(self) -> bool:
         return self._leaving is None and not self._is_in_doubt()
@@ -506,7 +488,6 @@ class Membership:
             effects = [] if chord.is_placed else [Deliver(Joined(low))]
             chord.is_placed = chord.is_ready = True
             effects.append(self._probe(message.sender))
-        chord.is_confirmed = True
         return [*effects, *chord.release(now)]
 
     # --- leaving -----------------------------------------------------------------------------------------------------
