@@ -408,3 +408,12 @@ def test_every_command_has_help() -> None:
         with pytest.raises(SystemExit) as stop:
             main([command, "--help"])
         assert stop.value.code == 0
+
+
+# --- lab -----------------------------------------------------------------------------------------
+
+
+def test_an_experiment_that_measures_times_says_that_it_runs_without_spark(run) -> None:
+    status, _, messages = run("lab", "run", "p2p-diet", "--spark")
+    assert status == 2
+    assert "p2p-diet runs without --spark: it measures times, or has one configuration" in messages

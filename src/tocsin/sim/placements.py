@@ -81,8 +81,8 @@ class PlacementScenario:
     operations: int = 40
     """Publications and changes, spread over the time of the faults."""
     fault_seconds: Seconds = 40.0
-    heal_seconds: Seconds = 110.0
-    """Nodes in doubt wait 60 s, and what waits for them is told again every 15 s."""
+    heal_seconds: Seconds = 90.0
+    """A neighbour is missed after 5 s, doubted for 60 s, and what waited for it is told again after 15 s at most."""
     limits: FaultLimits | None = LIMITS
     """None: no faults at all."""
     chord: ChordSettings = CHORD

@@ -34,6 +34,7 @@ Inner: TypeAlias = Callable[[Any, Address, int, Seconds], list[Effect]]
 """Takes a relayed message, who sent it, over how many links."""
 HOPS_MAX = 64
 NUMBER_MAX = 1 << 62
+"""Of a life or a link state: nobody gets there by counting, and nothing would come after it."""
 RETIRED = b"!"
 """What the names of retired super-peers on the disk begin with."""
 
@@ -206,9 +207,7 @@ class Routes:
         effects: list[Effect] = []
         new, before = [], self.retired
         for state in message.states:
-            if (
-                max(state.life, state.number) >= NUMBER_MAX
-            ):  # nobody gets there by counting, and none would come after it
+            if max(state.life, state.number) >= NUMBER_MAX:
                 effects += self.refuse("malformed", sender, f"a link state of {state.origin} with an absurd number")
                 continue
             known = self._states.get(state.origin)
